@@ -1,0 +1,43 @@
+# Every task a developer runs. Set-up happens by itself: a fresh machine needs Python 3.11 or newer and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+ASSETS = $$($(PYTHON) controlplane/build.py)
+
+.PHONY: test check format generate bench cluster controlplane-path lock clean
+
+test: check ## everything: lint, types, contracts, and all tests on a real control plane
+	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m pytest
+
+check: $(READY) ## lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate: $(READY) ## deploy/ and the schemas of embedded Kubernetes types, from the code
+	$(BIN)/python tools/generate.py "$(ASSETS)"
+
+bench: $(READY) ## figures, each as a ratio to a floor measured in the same run
+	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m bench $(ARGS)
+
+cluster: $(READY) ## a control plane with one simulated node, until Ctrl-C
+	@KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && exec $(BIN)/python -m modelyard.local.cluster
+
+controlplane-path: ## build the control plane if needed, and print its folder
+	@$(PYTHON) controlplane/build.py
+
+lock: $(READY) ## renew requirements/*.lock
+	$(BIN)/python tools/lock.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist
+
+$(READY): requirements/dev.lock pyproject.toml tools/setup.py
+	@$(PYTHON) tools/setup.py
+	@touch $(READY)
