@@ -1,0 +1,85 @@
+"""Conditions: what is true of an object, why, and what to do about it.
+
+Kinds state conditions without times. `merged` adds them, by the rule of the Kubernetes API conventions: the transition
+time moves only when the status value does.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from modelyard.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Json = dict[str, Any]
+
+
+class Truth(StrEnum):
+    """The three values of a condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One aspect of the state of an object."""
+
+    type: Annotated[str, Meta(description="Which aspect this is.", max_length=316)]
+    status: Annotated[Truth, Meta(description="True, False or Unknown.")]
+    reason: Annotated[str, Meta(description="Why, in one word from docs/reasons.md.", max_length=1024)]
+    message: Annotated[str, Meta(description="Why, and the next step, for a person.", max_length=32768)] = ""
+    last_transition_time: Annotated[
+        str, Meta(description="When the status last changed.", extra_json_schema={"format": "date-time"})
+    ] = ""
+    observed_generation: Annotated[int, Meta(description="The generation this was said of.")] = 0
+
+
+class Problem(Struct, frozen=True):
+    """Something that keeps an object from being ready, and the way out."""
+
+    reason: Reason
+    message: str
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole sentence, as conditions and events show it."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+def condition(kind: str, truth: Truth | bool, reason: Reason, message: str) -> Condition:
+    """State one condition."""
+    value = truth if isinstance(truth, Truth) else Truth.TRUE if truth else Truth.FALSE
+    return Condition(type=kind, status=value, reason=reason.value, message=message[:32768])
+
+
+def failing(kind: str, problem: Problem, truth: Truth = Truth.FALSE) -> Condition:
+    """State that a problem makes this condition false."""
+    return condition(kind, truth, problem.reason, problem.text)
+
+
+def merged(
+    stated: Iterable[Condition], before: list[Json], owned: frozenset[str], generation: int, now: str
+) -> list[Json]:
+    """Return the conditions to store: ours with their times, other people's untouched.
+
+    A type that we own and do not state any more is dropped, so that no stale warning stays behind.
+    """
+    old = {str(entry.get("type")): entry for entry in before}
+    ours = {entry.type: _timed(entry, old.get(entry.type), generation, now) for entry in stated}
+    kept = [ours.get(name, entry) for name, entry in old.items() if name in ours or name not in owned]
+    return kept + [entry for name, entry in ours.items() if name not in old]
+
+
+def _timed(stated: Condition, before: Json | None, generation: int, now: str) -> Json:
+    same = before is not None and before.get("status") == stated.status.value
+    since = before.get("lastTransitionTime", now) if same and before is not None else now
+    entry = msgspec.structs.replace(stated, last_transition_time=since, observed_generation=generation)
+    return {"message": "", **msgspec.to_builtins(entry)}

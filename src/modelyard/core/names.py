@@ -1,0 +1,36 @@
+"""Labels, annotations and names that Modelyard writes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = "modelyard"
+KIND_LABEL: Final = "modelyard.dev/kind"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+NAME_LABEL: Final = "app.kubernetes.io/name"
+
+INTENT: Final = "modelyard.dev/intent"
+REPLICAS: Final = "modelyard.dev/replicas"
+PAUSED: Final = "modelyard.dev/paused"
+FINALIZER: Final = "modelyard.dev/undo"
+
+FIELD_MANAGER: Final = "modelyard"
+
+_LABEL_LIMIT: Final = 63
+
+
+def short(name: str, limit: int = _LABEL_LIMIT) -> str:
+    """Return a name that fits, the same one each time: what is cut off lives on as a hash."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: limit - 9].rstrip('-.')}-{digest}"
+
+
+def dns_label(name: str) -> str:
+    """Return a name made of lower-case letters, digits and dashes only, as volumes and ports need."""
+    clean = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
+    return short(name if clean == name else f"{clean}-{hashlib.sha256(name.encode()).hexdigest()[:8]}")

@@ -1,0 +1,48 @@
+"""Questions to programs outside the API server, and their answers. Who carries them is `net/`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from modelyard.core.reasons import Reason
+
+
+class ServiceAddress(Struct, frozen=True):
+    """A port of a Service that we created. It is dialled by reference; where that is, the operator's wiring knows."""
+
+    namespace: str
+    name: str
+    port: int
+
+    @property
+    def host(self) -> str:
+        """The name by which pods of the cluster reach it."""
+        return f"{self.name}.{self.namespace}.svc.cluster.local"
+
+
+class McpHandshake(Struct, frozen=True):
+    """Start a session with an MCP server, list its tools, end the session."""
+
+    service: ServiceAddress
+    path: str
+    timeout: float
+    revision: str
+    """Which pods are asked: answers of an older roll-out must not speak for a newer one."""
+    trust: str = ""
+    """The Secret whose `tls.crt` the server must present; empty: plain HTTP."""
+    every: float = 30.0
+
+
+Probe = McpHandshake
+"""Every question that a kind may ask."""
+
+
+class Answer(Struct, frozen=True):
+    """What came back, as far as status depends on it: equal answers are no news."""
+
+    ok: bool
+    reason: Reason
+    message: str
+    value: dict[str, Any] = {}

@@ -1,0 +1,39 @@
+"""Kubernetes quantities and durations: what they are worth."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
+
+_NUMBER: Final = r"([+-]?[0-9]*\.?[0-9]+|[+-]?[0-9]+\.)"
+_QUANTITY: Final = re.compile(_NUMBER + r"(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
+_SUFFIXES: Final = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{suffix: Fraction(1000 ** (power + 1)) for power, suffix in enumerate("kMGTPE")},
+    **{f"{suffix}i": Fraction(1024 ** (power + 1)) for power, suffix in enumerate("KMGTPE")},
+}
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def quantity(text: str | int | float) -> Fraction:
+    """Return what a quantity such as `500m` or `2Gi` is worth; ValueError when it is none."""
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
+    number, suffix = match.groups(default="")
+    if suffix in _SUFFIXES:
+        return Fraction(number) * _SUFFIXES[suffix]
+    return Fraction(number) * Fraction(10) ** int(suffix[1:])
+
+
+def seconds(duration: str) -> float:
+    """Return how long a duration such as `30s` or `1m30s` is; ValueError when it is none."""
+    if not re.fullmatch(DURATION_PATTERN, duration):
+        raise ValueError(f"{duration!r} is not a duration such as 30s or 1m30s")
+    return sum(float(n) * _SECONDS[unit] for n, _, unit in re.findall(r"([0-9]+(\.[0-9]+)?)(ns|us|ms|s|m|h)", duration))

@@ -1,0 +1,61 @@
+"""Which Kubernetes resources there are, and how one object of them is addressed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Key(NamedTuple):
+    """Where an object is stored. The namespace of a cluster-scoped object is empty."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Resource(Struct, frozen=True):
+    """One kind of object that the API server serves."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+    scalable: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """What manifests call `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def label(self) -> str:
+        """The name by which logs, metrics and `kubectl` know it, such as `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL path of a collection (no name), of an object, or of its subresource."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return "/".join(part for part in (f"{root}{scope}/{self.plural}", name, subresource) if part)
+
+
+class Ref(Struct, frozen=True):
+    """Exactly one object: the UID tells it from a successor of the same name."""
+
+    resource: Resource
+    key: Key
+    uid: str
+
+
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments", scalable=True)
+SERVICE = Resource("", "v1", "Service", "services")
+POD = Resource("", "v1", "Pod", "pods")
+SECRET = Resource("", "v1", "Secret", "secrets")
+AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+EVENT = Resource("events.k8s.io", "v1", "Event", "events")
