@@ -1,0 +1,153 @@
+"""What a kind is: types, and three pure functions.
+
+The runtime knows nothing else of a kind, and a kind knows nothing of the runtime: it holds no client, no clock and no
+randomness. So a plan can be printed without a cluster, tested with a YAML file, and made again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from modelyard.core.plan import Outcome, Plan, overlay
+from modelyard.core.probes import Answer, Probe
+from modelyard.core.resources import Key, Resource
+from modelyard.core.stored import Json, Metadata, Stored
+
+S = TypeVar("S")
+
+
+class Named(Struct, frozen=True):
+    """One object by name, in the reader's own namespace. Of a Secret only salted hashes of the values are seen."""
+
+    resource: Resource
+    name: str
+
+
+class Owned(Struct, frozen=True):
+    """The children of one resource. Pods count as children of the kind and instance that their labels name."""
+
+    resource: Resource
+
+
+class Every(Struct, frozen=True):
+    """All objects of a resource that carry these labels, in one namespace or (empty) in all.
+
+    `facet` says what of such an object the reader's answer depends on: only a change of it wakes the reader.
+    """
+
+    resource: Resource
+    facet: Callable[[Stored], object]
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Asked(Struct, frozen=True):
+    """The latest answer to a question, asked again on its own schedule."""
+
+    probe: Probe
+
+
+Read = Named | Owned | Every | Asked
+
+
+class Object(Struct, Generic[S], frozen=True):
+    """A decoded custom resource."""
+
+    meta: Metadata
+    spec: S
+    before: Json
+    """The status as it was last written."""
+
+    @property
+    def key(self) -> Key:
+        """Where the object is stored."""
+        return self.meta.key
+
+
+class Seen(Struct, frozen=True):
+    """Everything a decision may depend on, at one moment."""
+
+    now: datetime
+    found: Mapping[Read, Mapping[Key, Stored]] = {}
+    answers: Mapping[Asked, Answer] = {}
+
+    def all(self, read: Named | Owned | Every) -> tuple[Stored, ...]:
+        """Return what was found, in the order of names."""
+        found = self.found.get(read, {})
+        return tuple(found[key] for key in sorted(found))
+
+    def one(self, read: Named | Owned) -> Stored | None:
+        """Return the only object, or None when there is none (yet)."""
+        return next(iter(self.all(read)), None)
+
+    def answer(self, read: Asked) -> Answer | None:
+        """Return the latest answer, or None when none has come yet."""
+        return self.answers.get(read)
+
+    def after(self, outcome: Outcome) -> Seen:
+        """Return what is known once a plan was carried out: what was seen before it is old news."""
+        found = {
+            read: overlay(items, outcome, read.resource) if isinstance(read, Owned) else items
+            for read, items in self.found.items()
+        }
+        return Seen(self.now, found, self.answers)
+
+
+class Column(Struct, frozen=True):
+    """One column of `kubectl get`."""
+
+    name: str
+    type: str
+    path: str
+    wide: bool = False
+
+
+class Rule(Struct, frozen=True):
+    """One thing that must hold of an object: as CEL for the API server, as Python for objects that got past it."""
+
+    cel: str
+    message: str
+    field: str
+    holds: Callable[[Any, Metadata], bool]
+
+
+class Kind(Struct, frozen=True):
+    """Everything the runtime, the generated manifests and the command line know of a kind."""
+
+    resource: Resource
+    spec: type[Struct]
+    status: type[Struct]
+    reads: Callable[[Object[Any], Seen], Iterable[Read]]
+    plan: Callable[[Object[Any], Seen], Plan]
+    summarise: Callable[[Object[Any], Seen, Outcome], Struct]
+    looks_at: tuple[Resource, ...]
+    """What `reads` may name."""
+    children: tuple[Resource, ...]
+    """What `plan` may create. Watches and the RBAC role follow from these three lists."""
+    deletes: tuple[Resource, ...] = ()
+    """Children that a plan may take away while the object lives on."""
+    conditions: tuple[str, ...] = ("Ready",)
+    """The condition types that belong to this kind; all others are left alone."""
+    stuck: Json = {}
+    """Status fields to show while no status can be worked out: the spec is invalid, or we have a bug."""
+    undo: Callable[[Object[Any], Seen], Plan] | None = None
+    """What to do before the object may go; only where garbage collection is not enough. It means a finalizer."""
+    columns: tuple[Column, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kind in lower case, as labels, logs and metrics show it."""
+        return self.resource.kind.lower()
+
+    @property
+    def watches(self) -> tuple[Resource, ...]:
+        """Every resource of which the runtime keeps a cache for this kind. Secrets are never cached."""
+        wanted = (self.resource, *self.children, *self.looks_at)
+        return tuple(resource for resource in dict.fromkeys(wanted) if resource.kind != "Secret")

@@ -1,0 +1,40 @@
+"""From a stored object to a typed one, or to an error that names the field and the remedy."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from modelyard.core.errors import SpecInvalid
+from modelyard.kinds.contract import Kind, Object
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Stored
+
+_AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+
+
+def decode(kind: Kind, stored: Stored) -> Object[Any]:
+    """Check a stored object against everything that its CRD promises, and return it typed.
+
+    The API server has checked it too, but perhaps against an older CRD: a bad object must never stop the operator.
+    """
+    try:
+        spec = msgspec.json.decode(stored.parts.get("spec", b"{}"), type=kind.spec)
+    except msgspec.ValidationError as error:
+        raise _named(error) from error
+    for rule in kind.rules:
+        if not rule.holds(spec, stored.meta):
+            raise SpecInvalid(rule.field, "is not allowed like this", rule.message)
+    status = stored.part("status")
+    return Object(meta=stored.meta, spec=spec, before=status if isinstance(status, dict) else {})
+
+
+def _named(error: msgspec.ValidationError) -> SpecInvalid:
+    match = _AT.match(str(error))
+    path = (match and match["path"]) or "$"
+    wrong = (match and match["wrong"]) or str(error)
+    field = re.sub(r"\[\.\.\.\]", "[]", path.replace("$", "spec", 1))
+    return SpecInvalid(field, wrong[:1].lower() + wrong[1:], "correct it; `kubectl explain` shows what it takes")

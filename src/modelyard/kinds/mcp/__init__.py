@@ -1,0 +1,21 @@
+"""MCP: a tool server that speaks the Model Context Protocol. The reference kind: copy this folder to add another."""
+
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.mcp import api, plan, reads, status
+
+MCP = Kind(
+    resource=api.RESOURCE,
+    spec=api.McpSpec,
+    status=api.McpStatus,
+    reads=reads.reads,
+    plan=plan.plan,
+    summarise=status.summarise,
+    looks_at=(POD, SECRET),
+    children=(DEPLOYMENT, SERVICE, AUTOSCALER),
+    deletes=(AUTOSCALER,),
+    conditions=("Available", "Responding", "Ready"),
+    stuck={"ready": False},
+    columns=api.COLUMNS,
+    rules=api.RULES,
+)

@@ -1,0 +1,57 @@
+"""What an MCP object depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelyard.core.probes import McpHandshake, ServiceAddress
+from modelyard.core.quantities import seconds
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
+from modelyard.kinds.contract import Asked, Named, Owned
+from modelyard.kinds.shared import workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.mcp.api import McpSpec
+
+
+def tls_secret(spec: McpSpec) -> str:
+    """Return the name of the Secret the server's certificate comes from; empty for plain HTTP."""
+    tls = spec.server.tls
+    return tls.secret_name if tls and tls.enabled else ""
+
+
+def service_name(name: str) -> str:
+    """Return what the Service of an MCP object is called."""
+    return f"{name}-service"
+
+
+def reads(mcp: Object[McpSpec], seen: Seen) -> Iterator[Read]:
+    """Name everything that plan and status depend on."""
+    yield Owned(DEPLOYMENT)
+    yield Owned(SERVICE)
+    yield Owned(AUTOSCALER)
+    yield Owned(POD)
+    if secret := tls_secret(mcp.spec):
+        yield Named(SECRET, secret)
+    if question := handshake(mcp, seen):
+        yield question
+
+
+def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
+    """Return the question to the server, once only pods of the latest template would answer it."""
+    done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
+    if not done.answering:
+        return None
+    server = mcp.spec.server
+    return Asked(
+        McpHandshake(
+            service=ServiceAddress(mcp.meta.namespace, service_name(mcp.meta.name), server.port),
+            path=server.path,
+            timeout=seconds(server.timeout),
+            revision=done.revision,
+            trust=tls_secret(mcp.spec),
+        )
+    )

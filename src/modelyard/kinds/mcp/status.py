@@ -1,0 +1,93 @@
+"""What is true of an MCP object now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core.conditions import Condition, Truth, condition, failing
+from modelyard.core.probes import Answer
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT, POD
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.mcp.api import McpStatus, ServerReport
+from modelyard.kinds.mcp.reads import handshake, service_name, tls_secret
+from modelyard.kinds.shared import podtrouble, workloads
+
+if TYPE_CHECKING:
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.mcp.api import McpSpec
+
+
+def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
+    """Return the status of one MCP object."""
+    done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
+    question = handshake(mcp, seen)
+    answer = (seen.answer(question) or last_answer(mcp)) if question else None
+    pods = available(seen, done)
+    hello = responding(answer, asked=question is not None)
+    ready = overall(outcome, done, pods, hello)
+    said = answer.value if answer and answer.ok else {}
+    return McpStatus(
+        ready=ready.status is Truth.TRUE,
+        url=url(mcp),
+        replicas=done.wanted,
+        ready_replicas=done.ready,
+        server=report(said) if said else None,
+        tool_count=said.get("toolCount", 0),
+        tools=tuple(said.get("tools", ())),
+        conditions=(pods, hello, ready),
+    )
+
+
+def report(said: dict[str, Any]) -> ServerReport:
+    """Return what a server said of itself."""
+    return ServerReport(*(str(said.get(field, "")) for field in ("name", "version", "protocolVersion")))
+
+
+def available(seen: Seen, done: workloads.Progress) -> Condition:
+    """State whether pods serve."""
+    if seen.one(Owned(DEPLOYMENT)) is None:
+        return condition("Available", False, Reason.STARTING, "there is no Deployment")
+    trouble = None if done.complete else podtrouble.first_trouble(seen.all(Owned(POD)))
+    return workloads.available(done, trouble or done.problem)
+
+
+def responding(answer: Answer | None, *, asked: bool) -> Condition:
+    """State whether the server completes an MCP handshake."""
+    if not asked:
+        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "asked once the pods are ready")
+    if answer is None:
+        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_ANSWER, "the handshake is under way")
+    return condition("Responding", answer.ok, answer.reason, answer.message)
+
+
+def last_answer(mcp: Object[McpSpec]) -> Answer | None:
+    """Return what the status remembers of this generation, until it is asked again after a restart of the operator."""
+    entries = [entry for entry in mcp.before.get("conditions", ()) if entry.get("type") == "Responding"]
+    if not entries or entries[0].get("observedGeneration") != mcp.meta.generation:
+        return None
+    known = {Truth.TRUE.value: True, Truth.FALSE.value: False}.get(entries[0].get("status"))
+    if known is None:
+        return None
+    said = mcp.before.get("server") or {}
+    tools = {"toolCount": mcp.before.get("toolCount", 0), "tools": mcp.before.get("tools", [])}
+    return Answer(known, Reason(entries[0]["reason"]), entries[0].get("message", ""), {**said, **tools} if said else {})
+
+
+def overall(outcome: Outcome, done: workloads.Progress, pods: Condition, hello: Condition) -> Condition:
+    """State whether the object is ready: its pods and its answers, for this generation."""
+    if outcome.problem:
+        return failing("Ready", outcome.problem)
+    if not done.complete or done.wanted == 0:
+        return condition("Ready", False, Reason(pods.reason), pods.message)
+    if hello.status is not Truth.TRUE:
+        return condition("Ready", False, Reason(hello.reason), hello.message)
+    return condition("Ready", True, Reason.READY, "the pods are ready and the server answers")
+
+
+def url(mcp: Object[McpSpec]) -> str:
+    """Return where the server is reached from within the cluster."""
+    scheme = "https" if tls_secret(mcp.spec) else "http"
+    server, meta = mcp.spec.server, mcp.meta
+    return f"{scheme}://{service_name(meta.name)}.{meta.namespace}.svc.cluster.local:{server.port}{server.path}"

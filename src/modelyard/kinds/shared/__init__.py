@@ -1,0 +1,1 @@
+"""Builders that several kinds share. Pure: they return plain dicts."""

@@ -1,0 +1,99 @@
+"""Horizontal autoscaling of a Deployment, as users of the inference-gateway kinds declare it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from modelyard.core.plan import Child, Replicas
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
+from modelyard.kinds.contract import Owned, Rule
+from modelyard.kinds.shared import workloads
+from modelyard.kinds.shared.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
+from modelyard.kinds.shared.pods import without_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.core.resources import Ref
+    from modelyard.kinds.contract import Seen
+
+Json = dict[str, Any]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class AutoscalerConfig(Struct, frozen=True, rename="camel"):
+    """Bounds, metrics and behavior of the HorizontalPodAutoscaler."""
+
+    max_replicas: Annotated[Count, Meta(description="The most pods it may ask for.")]
+    min_replicas: Annotated[Count, Meta(description="The fewest pods it may ask for.")] = 1
+    metrics: Annotated[
+        tuple[MetricSpec, ...],
+        Meta(description="What to scale by. Without any: CPU use of 80 % of the request.", max_length=32),
+    ] = ()
+    behavior: Annotated[AutoscalerBehavior | None, Meta(description="How fast to scale up and down.")] = None
+    scale_target_ref: Annotated[
+        ScaleTarget | None,
+        Meta(description="May be left out. It can only be the Deployment of this object."),
+    ] = None
+
+
+class Autoscaling(Struct, frozen=True, rename="camel"):
+    """Whether and how the number of pods follows the load."""
+
+    enabled: Annotated[bool, Meta(description="Whether a HorizontalPodAutoscaler is created.")] = False
+    config: Annotated[AutoscalerConfig, Meta(description="How it scales. Left out: 1 to 10 pods, by CPU use.")] = (
+        AutoscalerConfig(max_replicas=10)
+    )
+
+
+RULES = (
+    Rule(
+        cel="!has(self.spec.hpa) || !has(self.spec.hpa.config) || "
+        "self.spec.hpa.config.minReplicas <= self.spec.hpa.config.maxReplicas",
+        message="spec.hpa.config.minReplicas must not be larger than spec.hpa.config.maxReplicas",
+        field="spec.hpa.config.minReplicas",
+        holds=lambda spec, _: spec.hpa.config.min_replicas <= spec.hpa.config.max_replicas,
+    ),
+    Rule(
+        cel="!has(self.spec.hpa) || !has(self.spec.hpa.config) || !has(self.spec.hpa.config.scaleTargetRef) || "
+        "(self.spec.hpa.config.scaleTargetRef.kind == 'Deployment' && "
+        "self.spec.hpa.config.scaleTargetRef.name == self.metadata.name)",
+        message="spec.hpa.config.scaleTargetRef can only be the Deployment of this object: leave it out",
+        field="spec.hpa.config.scaleTargetRef",
+        holds=lambda spec, meta: _targets_own(spec.hpa.config.scale_target_ref, meta.name),
+    ),
+)
+
+
+def _targets_own(target: Json | None, name: str) -> bool:
+    return target is None or (target.get("kind") == DEPLOYMENT.kind and target.get("name") == name)
+
+
+def replicas(wanted: int, hpa: Autoscaling, seen: Seen) -> Replicas:
+    """Return who decides the number of pods.
+
+    An autoscaler that is switched off still decides until it is gone, so that the two never fight.
+    """
+    present = bool(seen.all(Owned(AUTOSCALER)))
+    return Replicas(wanted, autoscaled=hpa.enabled or present, at_least=hpa.config.min_replicas if hpa.enabled else 0)
+
+
+def autoscaler(name: str, labels: Mapping[str, str], hpa: Autoscaling, target: str) -> tuple[Child, ...]:
+    """Return the autoscaler of a Deployment, if it is switched on."""
+    if not hpa.enabled:
+        return ()
+    spec = {
+        "scaleTargetRef": {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": target},
+        "minReplicas": hpa.config.min_replicas,
+        "maxReplicas": hpa.config.max_replicas,
+        "metrics": list(hpa.config.metrics),
+        "behavior": hpa.config.behavior,
+    }
+    return (workloads.child(AUTOSCALER, name, labels, {"spec": without_empty(spec)}),)
+
+
+def leftovers(hpa: Autoscaling, seen: Seen) -> tuple[Ref, ...]:
+    """Return autoscalers that nobody wants any more."""
+    return () if hpa.enabled else tuple(found.ref for found in seen.all(Owned(AUTOSCALER)))

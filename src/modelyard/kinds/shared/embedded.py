@@ -1,0 +1,31 @@
+"""Kubernetes' own types inside our specs.
+
+They are plain dicts to us: the API server has checked them against the full schema, which `make generate` takes from
+the API server itself, and we pass them on unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+EMBED = "x-modelyard-embed"
+
+EnvVar = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvVar"})]
+EnvFromSource = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvFromSource"})]
+ResourceRequirements = Annotated[
+    dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.ResourceRequirements"})
+]
+SecurityContext = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.SecurityContext"})]
+PodSecurityContext = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.PodSecurityContext"})]
+LocalObjectReference = Annotated[
+    dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.LocalObjectReference"})
+]
+MetricSpec = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.autoscaling.v2.MetricSpec"})]
+AutoscalerBehavior = Annotated[
+    dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior"})
+]
+ScaleTarget = Annotated[
+    dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.autoscaling.v2.CrossVersionObjectReference"})
+]

@@ -1,0 +1,83 @@
+"""What keeps pods from running, read from the pods themselves.
+
+Messages are stable: no restart counts and no back-off times, so that the same trouble is written to a status once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.core.stored import Stored
+
+Json = dict[str, Any]
+
+_IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_RESTARTS_THAT_ARE_A_LOOP = 2
+
+
+def first_trouble(pods: Iterable[Stored]) -> Problem | None:
+    """Return the trouble of the first pod that has any; pods that are going away are left out."""
+    return next((problem for pod in pods if not pod.meta.deleting and (problem := _trouble(pod.status))), None)
+
+
+def _trouble(status: Json) -> Problem | None:
+    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return next((problem for one in containers if (problem := _container_trouble(one))), None) or _unscheduled(status)
+
+
+def _container_trouble(status: Json) -> Problem | None:
+    if status.get("ready"):
+        return None
+    name, waiting = status.get("name", ""), status.get("state", {}).get("waiting", {})
+    reason = waiting.get("reason", "")
+    if reason in _IMAGE_REASONS:
+        return Problem(
+            Reason.IMAGE_PULL_FAILED,
+            f"image {status.get('image', '')} of container {name} cannot be pulled",
+            "check its name and tag, and imagePullSecrets if the registry is private",
+        )
+    if reason in _CONFIG_REASONS:
+        return _config_trouble(name, str(waiting.get("message", "")))
+    if reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP:
+        return _crash(name, status.get("lastState", {}).get("terminated", {}))
+    return None
+
+
+def _config_trouble(container: str, message: str) -> Problem:
+    remedy = "correct what the message names"
+    if "runAsNonRoot" in message:
+        remedy = "set podSecurityContext.runAsUser to a number other than 0, or use an image that does not run as root"
+    return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
+
+
+def _crash(container: str, terminated: Json) -> Problem:
+    if terminated.get("reason") == "OOMKilled":
+        return Problem(
+            Reason.OUT_OF_MEMORY,
+            f"container {container} was killed because it ran out of memory",
+            "raise resources.limits.memory",
+        )
+    code = terminated.get("exitCode", "unknown")
+    return Problem(
+        Reason.CRASH_LOOP,
+        f"container {container} keeps exiting (exit code {code})",
+        f"read its output with `kubectl logs --previous -c {container}`",
+    )
+
+
+def _unscheduled(status: Json) -> Problem | None:
+    for entry in status.get("conditions", ()):
+        if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
+            return Problem(
+                Reason.UNSCHEDULABLE,
+                f"no node can take a pod: {str(entry.get('message', ''))[:512]}",
+                "free or add what is missing, or lower resources.requests",
+            )
+    return None

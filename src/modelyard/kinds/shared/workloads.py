@@ -1,0 +1,133 @@
+"""Deployments: building them, and reading from them how far they are.
+
+The one place that decides whether a Deployment serves what was asked for. It never trusts numbers of an older
+generation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.plan import Child, Replicas
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT, SERVICE, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.core.stored import Stored
+
+Json = dict[str, Any]
+
+
+class Progress(Struct, frozen=True):
+    """How far a Deployment is."""
+
+    wanted: int = 0
+    ready: int = 0
+    current: bool = False
+    """Whether all pods there are were made from the latest template."""
+    settled: bool = False
+    """Whether there are as many pods as wanted, all from the latest template."""
+    revision: str = ""
+    problem: Problem | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pod that is wanted is there, ready and of the latest template."""
+        return self.settled and self.ready == self.wanted
+
+    @property
+    def answering(self) -> bool:
+        """Whether only pods of the latest template would answer a request, and at least one does."""
+        return self.current and self.ready > 0
+
+
+def child(
+    resource: Resource, name: str, labels: Mapping[str, str], body: Json, replicas: Replicas | None = None
+) -> Child:
+    """Return a child with the fields that every object has. Owner and namespace are added by the runtime."""
+    head = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "labels": dict(labels)},
+    }
+    return Child(resource, name, {**head, **body}, replicas)
+
+
+def deployment(
+    name: str, labels: Mapping[str, str], selector: Mapping[str, str], replicas: Replicas, template: Json
+) -> Child:
+    """Return a Deployment that replaces its pods one by one."""
+    spec = {
+        "selector": {"matchLabels": dict(selector)},
+        "strategy": {"type": "RollingUpdate"},
+        "template": template,
+    }
+    return child(DEPLOYMENT, name, labels, {"spec": spec}, replicas)
+
+
+def service(name: str, labels: Mapping[str, str], selector: Mapping[str, str], port: int) -> Child:
+    """Return a cluster-internal Service in front of the container port named `http`."""
+    spec = {
+        "type": "ClusterIP",
+        "selector": dict(selector),
+        "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}],
+    }
+    return child(SERVICE, name, labels, {"spec": spec})
+
+
+def progress(stored: Stored | None) -> Progress:
+    """Read how far a Deployment is."""
+    if stored is None:
+        return Progress()
+    spec, status = stored.spec, stored.status
+    wanted = int(spec.get("replicas", 1))
+    observed = int(status.get("observedGeneration", 0)) >= stored.meta.generation
+    updated, ready, total = (int(status.get(name, 0)) for name in ("updatedReplicas", "readyReplicas", "replicas"))
+    return Progress(
+        wanted=wanted,
+        ready=ready,
+        current=observed and updated == total,
+        settled=observed and updated == total == wanted,
+        revision=stored.meta.annotation("deployment.kubernetes.io/revision"),
+        problem=_trouble(status) if observed else None,
+    )
+
+
+def _trouble(status: Json) -> Problem | None:
+    by_type = {entry.get("type"): entry for entry in status.get("conditions", ())}
+    failure = by_type.get("ReplicaFailure", {})
+    if failure.get("status") == "True":
+        return Problem(
+            Reason.PODS_REFUSED,
+            f"the cluster refuses to create pods: {failure.get('message', '')}",
+            "remove what the message names, or ask whoever runs the cluster",
+        )
+    stuck = by_type.get("Progressing", {})
+    if stuck.get("status") == "False" and stuck.get("reason") == "ProgressDeadlineExceeded":
+        return Problem(
+            Reason.ROLLOUT_STUCK,
+            "the pods of the latest change did not become ready in time",
+            "look at the pods with `kubectl describe pod`",
+        )
+    return None
+
+
+def available(done: Progress, problem: Problem | None) -> Condition:
+    """State whether pods serve. A change that is stuck does not take away what still serves, but it is named."""
+    if done.complete and done.wanted == 0:
+        return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
+    if done.complete:
+        return condition("Available", True, Reason.PODS_READY, _count(done))
+    if problem:
+        return failing("Available", problem, Truth.TRUE if done.ready else Truth.FALSE)
+    reason = Reason.ROLLING_OUT if done.ready else Reason.STARTING
+    return condition("Available", done.ready > 0, reason, _count(done))
+
+
+def _count(done: Progress) -> str:
+    return f"{done.ready} of {done.wanted} pods are ready"
