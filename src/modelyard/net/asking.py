@@ -1,0 +1,196 @@
+"""The scheduler of questions: asks again and again, and tells readers when the steady answer changed.
+
+Readers never wait: `look` returns at once with what is known. Questions that nobody names any more are dropped. At
+rest there is one task and one timer, however many questions there are; a task per question exists only while it is
+being asked. How a question is asked is the caller's business, and so is its time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Hashable
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Any, Final, Protocol
+
+import structlog
+
+from modelyard.core.probes import Answer, Probe
+from modelyard.core.reasons import Reason
+from modelyard.net.steady import Steady
+
+Ask = Callable[[Probe], Awaitable[Answer]]
+
+AT_ONCE: Final = 16
+"""How many questions may be at work at the same time."""
+PATIENCE_SECONDS: Final = 1.0
+"""A question open for longer is waiting, not working, and gives its place to the next."""
+MOST_OPEN: Final = 256
+"""How many may be open in all, so that hundreds of servers that hang hold up nobody else."""
+
+_INTERRUPTED_SECONDS: Final = 1.0
+_BROKEN: Final = Answer(
+    False, Reason.INTERNAL_ERROR, "The check failed for a reason inside Modelyard; the operator's log has the details"
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class Clock(Protocol):
+    """Time and chance, as the schedule needs them."""
+
+    def now(self) -> float:
+        """Return seconds that only grow."""
+
+    def random(self) -> float:
+        """Return a number between 0 and 1."""
+
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Return when the event is set or the seconds have passed; None is for ever."""
+
+
+class SystemClock:
+    """The time that really passes."""
+
+    def now(self) -> float:
+        """Return seconds that only grow."""
+        return time.monotonic()
+
+    def random(self) -> float:
+        """Return a number between 0 and 1."""
+        return random.random()  # noqa: S311 - spreads load, keeps no secret
+
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Return when the event is set or the seconds have passed; None is for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+
+
+class _Question:
+    """One probe, who wants to know, and what is believed. It is either due at some time or being asked, never both."""
+
+    __slots__ = ("probe", "readers", "steady", "task")
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.readers: set[Hashable] = set()
+        self.steady = Steady()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Asking:
+    """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread."""
+
+    def __init__(self, ask: Ask, wake: Callable[[Any], None], clock: Clock | None = None) -> None:
+        self._ask = ask
+        self._wake = wake
+        self._clock = clock or SystemClock()
+        self._questions: dict[Probe, _Question] = {}
+        self._named: dict[Hashable, frozenset[Probe]] = {}
+        self._due: list[tuple[float, int, _Question]] = []
+        self._order = count()
+        self._open: dict[asyncio.Task[None], float] = {}
+        self._news = asyncio.Event()
+
+    def look(self, reader: Hashable, probes: Collection[Probe]) -> dict[Probe, Answer]:
+        """Return the steady answers known so far to exactly these questions, which are all that the reader has."""
+        wanted, before = frozenset(probes), self._named.get(reader, frozenset())
+        if wanted:
+            self._named[reader] = wanted
+        else:
+            self._named.pop(reader, None)
+        for probe in before - wanted:
+            self._drop(reader, probe)
+        for probe in wanted - before:
+            self._add(reader, probe)
+        known = ((probe, self._questions[probe].steady.answer) for probe in wanted)
+        return {probe: answer for probe, answer in known if answer is not None}
+
+    def forget(self, reader: Hashable) -> None:
+        """Drop every question that only this reader has."""
+        self.look(reader, ())
+
+    async def run(self) -> None:
+        """Ask until cancelled. What was being asked then is asked again by the next run."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._news.clear()
+                self._start_due(group)
+                await self._clock.wait(self._news, self._idle_seconds())
+
+    def _add(self, reader: Hashable, probe: Probe) -> None:
+        question = self._questions.get(probe)
+        if question is None:
+            question = self._questions[probe] = _Question(probe)
+            self._schedule(question, self._clock.now())
+        question.readers.add(reader)
+
+    def _drop(self, reader: Hashable, probe: Probe) -> None:
+        question = self._questions[probe]
+        question.readers.discard(reader)
+        if question.readers:
+            return
+        # Its place in the queue is given up when its time comes.
+        del self._questions[probe]
+        if question.task is not None:
+            question.task.cancel()
+
+    def _schedule(self, question: _Question, when: float) -> None:
+        heapq.heappush(self._due, (when, next(self._order), question))
+        if self._due[0][2] is question:
+            self._news.set()
+
+    def _start_due(self, group: asyncio.TaskGroup) -> None:
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now and self._has_place(now):
+            _, _, question = heapq.heappop(self._due)
+            if not question.readers:
+                continue
+            question.task = group.create_task(self._put(question))
+            self._open[question.task] = now
+            # A task that is cancelled before its first step runs no code of its own, so tidying up is a callback.
+            question.task.add_done_callback(partial(self._ended, question))
+
+    def _has_place(self, now: float) -> bool:
+        working = sum(started + PATIENCE_SECONDS > now for started in self._open.values())
+        return working < AT_ONCE and len(self._open) < MOST_OPEN
+
+    def _idle_seconds(self) -> float | None:
+        """How long nothing has to be started, unless news comes."""
+        now = self._clock.now()
+        if not self._due or len(self._open) >= MOST_OPEN:
+            return None
+        if self._has_place(now):
+            return max(0.0, self._due[0][0] - now)
+        turns_to_waiting = (started + PATIENCE_SECONDS for started in self._open.values())
+        return min(when for when in turns_to_waiting if when > now) - now
+
+    async def _put(self, question: _Question) -> None:
+        answer = await self._answer(question.probe)
+        now, before = self._clock.now(), question.steady
+        question.steady = before.after(answer, now)
+        pause = question.steady.pause(question.probe.every, now, self._clock.random())
+        self._schedule(question, now + pause)
+        if question.steady.answer != before.answer:
+            for reader in tuple(question.readers):
+                self._wake(reader)
+
+    async def _answer(self, probe: Probe) -> Answer:
+        try:
+            return await self._ask(probe)
+        except Exception:
+            # Anything expected comes back as an answer, so this is a bug; it must not stop the other questions.
+            _log.exception("a question could not be asked", probe=type(probe).__name__)
+            return _BROKEN
+
+    def _ended(self, question: _Question, task: asyncio.Task[None]) -> None:
+        question.task = None
+        del self._open[task]
+        self._news.set()
+        if task.cancelled() and question.readers:
+            self._schedule(question, self._clock.now() + _INTERRUPTED_SECONDS)

@@ -1,0 +1,59 @@
+"""JSON-RPC 2.0 messages, as far as a client that asks one thing at a time needs them. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from modelyard.core.errors import ModelyardError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NotJsonRpc(ModelyardError):
+    """A text that is not a JSON-RPC message, or not the one that was due."""
+
+
+class Fault(Struct, frozen=True):
+    """Why the other side would not do what was asked. Its words are not kept: they may change with every request."""
+
+    code: int = 0
+
+
+class Message(Struct, frozen=True):
+    """Whatever the other side sent: an answer, a notification, or a request of its own."""
+
+    id: int | str | float | None = None
+    method: str = ""
+    result: Raw | UnsetType = UNSET
+    error: Fault | None = None
+
+    def answers(self, number: int) -> bool:
+        """Whether this is the answer to a request of ours. A fault may come without a number."""
+        if self.method:
+            return False
+        return str(self.id) == str(number) or (self.id is None and self.error is not None)
+
+
+_INCOMING = msgspec.json.Decoder(Message | list[Message])
+
+
+def outgoing(method: str, params: Mapping[str, Any], number: int | None) -> bytes:
+    """Return a request, or a notification when it has no number."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if number is not None:
+        message["id"] = number
+    return msgspec.json.encode({**message, "params": params} if params else message)
+
+
+def incoming(text: bytes) -> list[Message]:
+    """Return the messages of one body or event; old protocol versions allow several at once."""
+    try:
+        found = _INCOMING.decode(text)
+    # Text nested deeper than the interpreter allows is as useless as broken text.
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotJsonRpc("not a JSON-RPC message") from error
+    return found if isinstance(found, list) else [found]

@@ -1,0 +1,264 @@
+"""The handshake with an MCP server: start a session, list its tools, end the session.
+
+Speaks the Streamable HTTP transport of the Model Context Protocol. The server is not trusted: nothing it sends is
+shown without being cut and cleaned, and messages are the same each time, so that equal answers stay equal. No tool is
+ever called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+import structlog
+from msgspec import Raw, Struct
+
+import modelyard
+from modelyard.core.probes import Answer
+from modelyard.core.reasons import Reason
+from modelyard.net.events import EventStream
+from modelyard.net.exchange import Distrusted, ExchangeFailed, by_name, conversation
+from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
+from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, clean, refusal, trouble
+from modelyard.net.trust import NoCertificate, trusting
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Mapping
+
+    from modelyard.core.conditions import Problem
+    from modelyard.core.probes import McpHandshake
+    from modelyard.net.exchange import Conversation, Locate, Reply
+
+OFFERED: Final = "2025-06-18"
+UNDERSTOOD: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+"""Versions whose handshake is the same for a client that only lists tools."""
+
+_MOST_PAGES: Final = 10
+_MOST_NAMES: Final = 100
+_LONGEST_SESSION: Final = 1024
+_GOODBYE_SECONDS: Final = 2.0
+_STREAM_END_SECONDS: Final = 0.1
+_ACCEPTED: Final = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class _Implementation(Struct, frozen=True):
+    name: str = ""
+    version: str = ""
+
+
+class _Capabilities(Struct, frozen=True):
+    tools: dict[str, Raw] | None = None
+
+
+class _Initialized(Struct, frozen=True, rename="camel"):
+    protocol_version: str
+    capabilities: _Capabilities = _Capabilities()
+    server_info: _Implementation = _Implementation()
+
+
+class _Tool(Struct, frozen=True):
+    name: str
+
+
+class _ToolPage(Struct, frozen=True, rename="camel"):
+    tools: list[_Tool]
+    next_cursor: str | None = None
+
+
+class _Session:
+    """One MCP session over one conversation."""
+
+    def __init__(self, peer: Conversation, path: str) -> None:
+        self._peer = peer
+        self._path = path
+        self._numbers = count(1)
+        self._headers: dict[str, str] = {}
+        self._id = ""
+
+    async def initialize(self) -> _Initialized:
+        """Agree on a version and, if the server wants one, a session id."""
+        client = {"name": "modelyard", "version": modelyard.__version__}
+        params = {"protocolVersion": OFFERED, "capabilities": {}, "clientInfo": client}
+        server = await self.request("initialize", params, _Initialized)
+        if server.protocol_version not in UNDERSTOOD:
+            version = clean(server.protocol_version, 32)
+            wrong = f"speaks version '{version}' of the protocol, which Modelyard does not know"
+            raise HandshakeFailed(Reason.BAD_ANSWER, wrong, f"use a server that speaks {OFFERED}")
+        self._headers["MCP-Protocol-Version"] = server.protocol_version
+        await self._notify("notifications/initialized")
+        return server
+
+    async def request(self, method: str, params: Mapping[str, Any], into: type[T]) -> T:
+        """Ask one thing and return its result."""
+        number = next(self._numbers)
+        async with self._peer.send("POST", self._sent_headers, outgoing(method, params, number)) as reply:
+            self._check(reply, method)
+            self._keep_id(reply)
+            try:
+                message = await _answer_to(number, reply)
+            except NotJsonRpc as error:
+                wrong = f"answered '{method}' with something other than MCP"
+                raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_ADDRESS) from error
+        return _result(message, method, into)
+
+    async def end(self) -> None:
+        """Tell the server that it may forget the session. It need not listen: the answer is known already."""
+        if not self._id:
+            return
+        with suppress(ExchangeFailed, TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS), self._peer.send("DELETE", self._sent_headers):
+                pass
+
+    @property
+    def _sent_headers(self) -> dict[str, str]:
+        return {**_ACCEPTED, **self._headers}
+
+    async def _notify(self, method: str) -> None:
+        async with self._peer.send("POST", self._sent_headers, outgoing(method, {}, None)) as reply:
+            self._check(reply, method)
+            async with aclosing(reply.chunks()) as chunks:
+                await _read_to_the_end(chunks)
+
+    def _check(self, reply: Reply, method: str) -> None:
+        if not 200 <= reply.status < 300:
+            raise refusal(reply.status, method, self._path, in_session=bool(self._id))
+
+    def _keep_id(self, reply: Reply) -> None:
+        offered = reply.header("Mcp-Session-Id")
+        if not offered or self._id:
+            return
+        # It is sent back as it came, so it must be fit to be a header.
+        if len(offered) > _LONGEST_SESSION or not (offered.isascii() and offered.isprintable()):
+            raise HandshakeFailed(Reason.BAD_ANSWER, "sent a session id that breaks the protocol", CHECK_LOGS)
+        self._id = self._headers["Mcp-Session-Id"] = offered
+
+
+async def handshake(probe: McpHandshake, where: Locate = by_name, trust: str | None = None) -> Answer:
+    """Greet the server and say what it offers, or why it could not be asked, within `probe.timeout` seconds.
+
+    `trust` is the PEM text of the Secret that `probe.trust` names: `tls.crt`, then `ca.crt` if there is one; None when
+    the Secret is not there. It is never asked over an unproven connection instead.
+    """
+    deadline = asyncio.get_running_loop().time() + probe.timeout
+    try:
+        contexts = _contexts(probe, trust)
+        for context in contexts[:-1]:
+            with suppress(Distrusted):
+                return await _greeted(probe, where, context, deadline)
+        return await _greeted(probe, where, contexts[-1], deadline)
+    except HandshakeFailed as failure:
+        return _answer(failure.problem)
+    except ExchangeFailed as failure:
+        _log.debug("MCP handshake failed", service=probe.service.host, detail=failure.detail)
+        return _answer(trouble(failure, probe.trust))
+
+
+async def _greeted(probe: McpHandshake, where: Locate, tls: ssl.SSLContext | None, deadline: float) -> Answer:
+    async with conversation(probe.service, probe.path, where, tls, deadline) as peer:
+        session = _Session(peer, probe.path)
+        try:
+            answer = await _introduced(session)
+        except (HandshakeFailed, ExchangeFailed):
+            await session.end()
+            raise
+        await session.end()
+        return answer
+
+
+async def _introduced(session: _Session) -> Answer:
+    server = await session.initialize()
+    tools = await _tools(session) if server.capabilities.tools is not None else []
+    value = {
+        "name": clean(server.server_info.name),
+        "version": clean(server.server_info.version),
+        "protocolVersion": server.protocol_version,
+        "tools": tools[:_MOST_NAMES],
+        "toolCount": len(tools),
+    }
+    return Answer(True, Reason.ANSWERED, f"The server answered; tools: {len(tools)}", value)
+
+
+async def _tools(session: _Session) -> list[str]:
+    names: set[str] = set()
+    params: dict[str, Any] = {}
+    for _ in range(_MOST_PAGES):
+        page = await session.request("tools/list", params, _ToolPage)
+        names.update(clean(tool.name) for tool in page.tools)
+        if not page.next_cursor:
+            break
+        params = {"cursor": page.next_cursor}
+    return sorted(names)
+
+
+async def _answer_to(number: int, reply: Reply) -> Message:
+    if reply.content_type == "text/event-stream":
+        return await _answer_in_stream(number, reply)
+    if reply.content_type == "application/json":
+        return _pick(number, incoming(await reply.read()))
+    raise NotJsonRpc("neither JSON nor an event stream")
+
+
+async def _answer_in_stream(number: int, reply: Reply) -> Message:
+    stream = EventStream()
+    async with aclosing(reply.chunks()) as chunks:
+        async for chunk in chunks:
+            for data in stream.feed(chunk):
+                found = next((message for message in incoming(data) if message.answers(number)), None)
+                if found is not None:
+                    await _read_to_the_end(chunks)
+                    return found
+    raise NotJsonRpc("the stream ended without an answer")
+
+
+async def _read_to_the_end(chunks: AsyncIterator[bytes]) -> None:
+    """Keep the connection usable, as only the same connection is sure to lead to the same pod.
+
+    A server that does not end its answer is not waited for.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STREAM_END_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+def _pick(number: int, messages: list[Message]) -> Message:
+    for message in messages:
+        if message.answers(number):
+            return message
+    raise NotJsonRpc("no answer to the request")
+
+
+def _result(message: Message, method: str, into: type[T]) -> T:
+    if message.error is not None:
+        wrong = f"refused '{method}' with JSON-RPC error {clean(str(message.error.code), 20)}"
+        raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS)
+    try:
+        return msgspec.json.decode(message.result or b"", type=into)
+    except (msgspec.DecodeError, RecursionError) as error:
+        wrong = f"answered '{method}' with a result that breaks the protocol"
+        raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS) from error
+
+
+def _contexts(probe: McpHandshake, trust: str | None) -> tuple[ssl.SSLContext | None, ...]:
+    if not probe.trust:
+        return (None,)
+    if trust is None:
+        wrong = f"cannot be asked: Secret '{probe.trust}' does not exist"
+        raise HandshakeFailed(Reason.SECRET_NOT_FOUND, wrong, "create it or fix spec.server.tls.secretName")
+    try:
+        return trusting(trust)
+    except NoCertificate as error:
+        wrong = f"cannot be asked: Secret '{probe.trust}' holds no certificate"
+        raise HandshakeFailed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error
+
+
+def _answer(problem: Problem) -> Answer:
+    return Answer(False, problem.reason, problem.text)

@@ -1,0 +1,72 @@
+"""What is wrong with an MCP server, in words that name the next step.
+
+Pure. The same trouble gives the same text each time: no times, no ephemeral ports, no words of the server itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.conditions import Problem
+from modelyard.core.errors import ModelyardError
+from modelyard.core.reasons import Reason
+from modelyard.net.exchange import Distrusted, NoAnswer
+
+if TYPE_CHECKING:
+    from modelyard.net.exchange import ExchangeFailed
+
+CHECK_ADDRESS: Final = "check spec.server.path and spec.server.port"
+CHECK_LOGS: Final = "look at the logs of its pods"
+
+LONGEST_NAME: Final = 128
+
+
+class HandshakeFailed(ModelyardError):
+    """The handshake ends here, for a reason that the user can read."""
+
+    def __init__(self, reason: Reason, wrong: str, remedy: str) -> None:
+        self.problem = Problem(reason, f"The server {wrong}", remedy)
+        super().__init__(self.problem.text)
+
+
+def clean(text: str, limit: int = LONGEST_NAME) -> str:
+    """Return text of a stranger, fit to be shown: printable and not too long."""
+    if not text.isprintable():
+        text = "".join(character for character in text if character.isprintable())
+    return text[:limit]
+
+
+def refusal(status: int, method: str, path: str, *, in_session: bool) -> HandshakeFailed:
+    """Explain an HTTP status other than success."""
+    match status:
+        case 401 | 403:
+            remedy = "Modelyard's check sends none: let the server answer 'initialize' and 'tools/list' without them"
+            return HandshakeFailed(Reason.UNAUTHORIZED, f"wants credentials (HTTP {status})", remedy)
+        case 404 if in_session:
+            remedy = "with several replicas, let them share sessions or run without sessions"
+            return HandshakeFailed(Reason.BAD_ANSWER, "forgot the session between two requests (HTTP 404)", remedy)
+        case 421:
+            remedy = "let it accept the host name of its Service"
+            return HandshakeFailed(Reason.BAD_ANSWER, "does not accept the name it is called by (HTTP 421)", remedy)
+        case 404 | 405:
+            wrong = f"has no MCP endpoint at '{clean(path)}' (HTTP {status})"
+            return HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_ADDRESS)
+        case _ if status < 400:
+            wrong = f"redirects '{clean(path)}' (HTTP {status}), which is not followed"
+            return HandshakeFailed(Reason.BAD_ANSWER, wrong, "put the final path into spec.server.path")
+        case _:
+            remedy = CHECK_LOGS if status >= 500 else CHECK_ADDRESS
+            return HandshakeFailed(Reason.BAD_ANSWER, f"answered '{method}' with HTTP {status}", remedy)
+
+
+def trouble(failure: ExchangeFailed, secret: str) -> Problem:
+    """Explain why no usable answer came; the Secret is the one whose certificate was expected."""
+    message = f"The server {failure}"
+    if isinstance(failure, NoAnswer):
+        return Problem(Reason.NO_ANSWER, message, "check that it listens on spec.server.port on all interfaces")
+    if not isinstance(failure, Distrusted):
+        return Problem(Reason.BAD_ANSWER, message, CHECK_ADDRESS)
+    if failure.out_of_date:
+        return Problem(Reason.BAD_ANSWER, message, f"renew the certificate in Secret '{secret}'")
+    wrong = f"The server does not present the certificate of Secret '{secret}'"
+    return Problem(Reason.BAD_ANSWER, wrong, "let it serve the tls.crt that is mounted, and restart it after a renewal")

@@ -1,0 +1,44 @@
+"""TLS towards a server whose certificate is known in advance.
+
+Two ways to be trusted, and no third: present the very certificate that is expected, whatever names it carries; or
+present one that its authorities issued for the Service's name.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import Final
+
+from modelyard.core.errors import ModelyardError
+
+_CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+
+
+class NoCertificate(ModelyardError):
+    """The text that should hold certificates holds none that can be used."""
+
+
+def trusting(pem: str) -> tuple[ssl.SSLContext, ...]:
+    """Return the contexts to try in turn, for a PEM text of which the first certificate is the server's own.
+
+    Two contexts are needed because whether the name is checked must be settled before the server shows itself.
+    """
+    leaf, *authorities = _CERTIFICATE.findall(pem) or [""]
+    pinned = _context(leaf, check_name=False)
+    if not authorities:
+        return (pinned,)
+    return pinned, _context("\n".join(authorities), check_name=True)
+
+
+def _context(anchors: str, *, check_name: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = check_name
+    # A leaf or an intermediate is an anchor by itself: its root need not be known.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=anchors)
+    except (ssl.SSLError, ValueError) as error:
+        raise NoCertificate("no usable certificate") from error
+    return context

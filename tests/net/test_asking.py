@@ -1,0 +1,320 @@
+"""The scheduler of questions, in virtual time: a minute passes in no time, and always in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from modelyard.core.probes import Answer, McpHandshake, ServiceAddress
+from modelyard.core.reasons import Reason
+from modelyard.net.asking import AT_ONCE, MOST_OPEN, Asking, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Hashable
+
+GOOD = Answer(True, Reason.ANSWERED, "fine")
+BAD = Answer(False, Reason.NO_ANSWER, "silent")
+
+
+def probe(name: str, every: float = 30.0) -> McpHandshake:
+    return McpHandshake(ServiceAddress("default", name, 8080), "/mcp", 5.0, "1", every=every)
+
+
+class VirtualClock:
+    """Time that passes only when a test says so. One scheduler waits on it."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self._alarm = asyncio.Event()
+        self._until = inf
+
+    def now(self) -> float:
+        return self.time
+
+    def random(self) -> float:
+        return 0.5
+
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
+        self._alarm, self._until = event, inf if seconds is None else self.time + seconds
+        await event.wait()
+        self._until = inf
+
+    async def settle(self) -> None:
+        """Let everything run that can run without time passing."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def pass_until(self, end: float) -> None:
+        await self.settle()
+        while self._until <= end:
+            self.time = max(self.time, self._until)
+            self._alarm.set()
+            await self.settle()
+        self.time = end
+
+
+class Network:
+    """Servers that answer as they are told, or not until they are let go."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.answers: dict[str, Answer | Exception] = {}
+        self.hangs: set[str] = set()
+        self.asked: list[tuple[float, str]] = []
+        self.cancelled: list[str] = []
+        self.open = self.most_open = 0
+        self.let_go = asyncio.Event()
+
+    async def ask(self, question: McpHandshake) -> Answer:
+        name = question.service.name
+        self.asked.append((self._clock.time, name))
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        try:
+            await self._reach(name)
+        finally:
+            self.open -= 1
+        answer = self.answers.get(name, GOOD)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _reach(self, name: str) -> None:
+        try:
+            await (self.let_go.wait() if name in self.hangs else asyncio.sleep(0))
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            raise
+
+    def times(self, name: str) -> list[float]:
+        return [when for when, asked in self.asked if asked == name]
+
+
+class World:
+    """A scheduler in virtual time, with what it did."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.network = Network(self.clock)
+        self.woken: list[tuple[float, Hashable]] = []
+        self.asking = Asking(self.network.ask, lambda reader: self.woken.append((self.clock.time, reader)), self.clock)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.asking.run())
+        yield
+        assert not task.done(), "the scheduler stopped by itself"
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture
+async def idle() -> World:
+    return World()
+
+
+@pytest.fixture
+async def world(idle: World) -> AsyncIterator[World]:
+    async with idle.running():
+        yield idle
+
+
+async def test_a_new_question_is_asked_at_once_and_its_reader_is_woken(world: World) -> None:
+    assert world.asking.look("reader", [probe("a")]) == {}
+    await world.clock.settle()
+    assert world.woken == [(0.0, "reader")]
+    assert world.asking.look("reader", [probe("a")]) == {probe("a"): GOOD}
+
+
+async def test_a_good_answer_is_refreshed_on_schedule_and_wakes_nobody_again(world: World) -> None:
+    world.asking.look("reader", [probe("a")])
+    await world.clock.pass_until(95)
+    assert world.network.times("a") == [0, 30, 60, 90]
+    assert len(world.woken) == 1
+
+
+async def test_a_bad_answer_is_asked_again_soon_and_then_less_often(world: World) -> None:
+    world.network.answers["a"] = BAD
+    world.asking.look("reader", [probe("a")])
+    await world.clock.pass_until(95)
+    assert world.network.times("a") == [0, 1, 3, 7, 15, 31, 61, 91]
+    assert len(world.woken) == 1
+
+
+async def test_a_server_that_falls_silent_is_reported_after_three_tries(world: World) -> None:
+    world.asking.look("reader", [probe("a")])
+    await world.clock.settle()
+    world.network.answers["a"] = BAD
+    await world.clock.pass_until(40)
+    assert world.network.times("a")[:4] == [0, 30, 31, 33]
+    assert world.woken == [(0, "reader"), (33, "reader")]
+    assert world.asking.look("reader", [probe("a")]) == {probe("a"): BAD}
+
+
+async def test_a_server_that_flaps_for_an_hour_wakes_its_reader_rarely(world: World) -> None:
+    world.asking.look("reader", [probe("a", every=5.0)])
+    for second in range(3600):
+        world.network.answers["a"] = GOOD if second // 10 % 2 else BAD
+        await world.clock.pass_until(float(second))
+    assert len(world.woken) <= 3600 / 30 + 2
+
+
+async def test_two_readers_share_one_question_and_both_are_woken(world: World) -> None:
+    world.asking.look("one", [probe("a")])
+    world.asking.look("two", [probe("a"), probe("b")])
+    await world.clock.settle()
+    assert Counter(name for _, name in world.network.asked) == {"a": 1, "b": 1}
+    assert Counter(reader for _, reader in world.woken) == {"one": 1, "two": 2}
+
+
+async def test_a_question_that_nobody_names_is_forgotten(world: World) -> None:
+    world.asking.look("one", [probe("a")])
+    world.asking.look("two", [probe("a")])
+    await world.clock.settle()
+    world.asking.forget("one")
+    await world.clock.pass_until(45)
+    assert world.network.times("a") == [0, 30]
+    world.asking.look("two", [])
+    await world.clock.pass_until(200)
+    assert world.network.times("a") == [0, 30]
+    assert world.asking.look("three", [probe("a")]) == {}
+
+
+async def test_a_question_dropped_while_it_is_asked_is_cancelled(world: World) -> None:
+    world.network.hangs.add("a")
+    world.asking.look("reader", [probe("a")])
+    await world.clock.settle()
+    world.asking.forget("reader")
+    await world.clock.settle()
+    assert world.network.cancelled == ["a"]
+    assert world.woken == []
+
+
+async def test_a_question_dropped_and_named_again_at_once_is_asked_afresh(world: World) -> None:
+    world.network.hangs.add("a")
+    world.asking.look("reader", [probe("a")])
+    await world.clock.settle()
+    world.asking.forget("reader")
+    world.network.hangs.clear()
+    world.asking.look("reader", [probe("a")])
+    await world.clock.settle()
+    assert world.network.times("a") == [0, 0]
+    assert world.asking.look("reader", [probe("a")]) == {probe("a"): GOOD}
+
+
+async def test_a_new_roll_out_is_a_new_question(world: World) -> None:
+    old = probe("a")
+    new = replace(old, revision="2")
+    world.asking.look("reader", [old])
+    await world.clock.settle()
+    assert world.asking.look("reader", [new]) == {}
+    await world.clock.settle()
+    assert world.asking.look("reader", [new]) == {new: GOOD}
+
+
+async def test_a_bug_in_asking_is_an_answer_and_stops_nothing(world: World) -> None:
+    world.network.answers["a"] = RuntimeError("a bug")
+    world.asking.look("reader", [probe("a"), probe("b")])
+    await world.clock.settle()
+    answers = world.asking.look("reader", [probe("a"), probe("b")])
+    assert answers[probe("a")].reason is Reason.INTERNAL_ERROR
+    assert answers[probe("b")] == GOOD
+
+
+async def test_a_thousand_questions_that_come_together_are_asked_at_once_but_few_at_a_time(world: World) -> None:
+    for number in range(1000):
+        world.asking.look(number, [probe(f"server-{number}")])
+    for _ in range(20):
+        await world.clock.settle()
+    assert len(world.network.asked) == len(world.woken) == 1000
+    assert world.network.most_open == AT_ONCE
+
+
+async def test_servers_that_hang_do_not_hold_up_the_others_for_long(world: World) -> None:
+    world.network.hangs = {f"hanging-{number}" for number in range(64)}
+    for name in sorted(world.network.hangs):
+        world.asking.look(name, [probe(name)])
+    world.asking.look("reader", [probe("a")])
+    await world.clock.pass_until(3.9)
+    assert world.network.times("a") == []
+    await world.clock.pass_until(4.0)
+    assert world.network.times("a") == [4.0]
+
+
+async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
+    world.network.hangs = {f"hanging-{number}" for number in range(300)}
+    for name in sorted(world.network.hangs):
+        world.asking.look(name, [probe(name)])
+    await world.clock.pass_until(100)
+    assert world.network.open == MOST_OPEN
+    world.network.let_go.set()
+    for _ in range(10):
+        await world.clock.settle()
+    assert len(world.woken) == 300
+
+
+async def test_nothing_is_left_behind_when_it_ends_and_a_second_run_goes_on(idle: World) -> None:
+    idle.network.hangs.add("a")
+    idle.asking.look("reader", [probe("a"), probe("b")])
+    async with idle.running():
+        await idle.clock.settle()
+    assert (idle.network.open, idle.network.cancelled) == (0, ["a"])
+    idle.network.hangs.clear()
+    async with idle.running():
+        await idle.clock.pass_until(1)
+        assert idle.asking.look("reader", [probe("a"), probe("b")]) == {probe("a"): GOOD, probe("b"): GOOD}
+
+
+async def test_questions_named_before_it_runs_are_asked_when_it_does(idle: World) -> None:
+    idle.asking.look("reader", [probe("a")])
+    async with idle.running():
+        await idle.clock.settle()
+        assert idle.network.times("a") == [0]
+
+
+async def test_real_time_works_too() -> None:
+    woken: asyncio.Queue[Hashable] = asyncio.Queue()
+    answers = iter([BAD, GOOD])
+
+    async def ask(_: McpHandshake) -> Answer:
+        return next(answers)
+
+    asking = Asking(ask, woken.put_nowait)
+    task = asyncio.create_task(asking.run())
+    asking.look("reader", [probe("a", every=0.05)])
+    async with asyncio.timeout(10):
+        assert [await woken.get(), await woken.get()] == ["reader", "reader"]
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert asking.look("reader", [probe("a", every=0.05)]) == {probe("a", every=0.05): GOOD}
+
+
+async def test_the_system_clock_waits_for_the_event_or_the_time() -> None:
+    clock, event = SystemClock(), asyncio.Event()
+    before = clock.now()
+    await clock.wait(event, 0.01)
+    assert clock.now() - before >= 0.009
+    event.set()
+    async with asyncio.timeout(5):
+        await clock.wait(event, None)
+    assert 0 <= clock.random() < 1
+
+
+async def test_a_thousand_questions_at_rest_cost_little(world: World) -> None:
+    for number in range(1000):
+        world.asking.look(number, [probe(f"server-{number}")])
+    for _ in range(20):
+        await world.clock.settle()
+    tasks, before = len(asyncio.all_tasks()), time.process_time()
+    await world.clock.pass_until(29.9)
+    assert len(asyncio.all_tasks()) == tasks
+    assert time.process_time() - before < 1.0
