@@ -1,0 +1,112 @@
+"""What the operator may do, worked out from what the kinds declare. Nobody writes RBAC by hand.
+
+Secrets are read one by one, by name: nothing here lets the operator list or watch them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.resources import EVENT, LEASE, SECRET, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from modelyard.core.stored import Json
+    from modelyard.kinds.contract import Kind
+
+NAME: Final = "modelyard"
+NAMESPACE: Final = "modelyard-system"
+
+_READ: Final = ("get", "list", "watch")
+_GROUP: Final = "rbac.authorization.k8s.io"
+
+Grant = tuple[Resource, str, tuple[str, ...]]
+"""A resource, a subresource of it or nothing, and verbs."""
+
+
+def rules(kinds: Iterable[Kind]) -> list[Json]:
+    """Return the rules for serving these kinds, the fewest that say it, in a stable order."""
+    grants = [grant for kind in kinds for grant in _of_kind(kind)]
+    return _merged([*grants, (EVENT, "", ("create", "patch"))])
+
+
+def lease_rules() -> list[Json]:
+    """Return the rules for electing a leader, in the operator's own namespace."""
+    return _merged([(LEASE, "", (*_READ, "create", "update"))])
+
+
+def _of_kind(kind: Kind) -> Iterator[Grant]:
+    yield kind.resource, "", _READ
+    yield kind.resource, "status", ("patch",)
+    # Children block the deletion of their owner, and who sets that must be allowed to update the owner's finalizers.
+    yield kind.resource, "finalizers", ("update",)
+    if kind.undo is not None:
+        yield kind.resource, "", ("patch",)
+    for resource in kind.looks_at:
+        yield resource, "", _read(resource)
+    for child in kind.children:
+        yield child, "", (*_read(child), "create", "patch")
+        if child.scalable:
+            yield child, "scale", ("patch",)
+    for child in kind.deletes:
+        yield child, "", ("delete",)
+
+
+def _read(resource: Resource) -> tuple[str, ...]:
+    return ("get",) if resource == SECRET else _READ
+
+
+def _merged(grants: Iterable[Grant]) -> list[Json]:
+    verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for resource, subresource, allowed in grants:
+        name = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        verbs[resource.group, name].update(allowed)
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, name), allowed_there in verbs.items():
+        together[group, tuple(sorted(allowed_there))].append(name)
+    rules = ((group, sorted(names), list(allowed)) for (group, allowed), names in together.items())
+    return [{"apiGroups": [group], "resources": names, "verbs": allowed} for group, names, allowed in sorted(rules)]
+
+
+def for_cluster(kinds: Iterable[Kind]) -> list[Json]:
+    """Return the account and its roles for serving every namespace."""
+    return [
+        _account(),
+        _role("ClusterRole", NAME, rules(kinds)),
+        _binding("ClusterRole", NAME),
+        *_leases(),
+    ]
+
+
+def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:
+    """Return the account and its roles for serving one namespace only."""
+    return [_account(), _role("Role", NAME, rules(kinds), served), _binding("Role", NAME, served), *_leases()]
+
+
+def _account() -> Json:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": NAMESPACE}}
+
+
+def _leases() -> list[Json]:
+    name = f"{NAME}-leader"
+    return [_role("Role", name, lease_rules(), NAMESPACE), _binding("Role", name, NAMESPACE)]
+
+
+def _role(kind: str, name: str, allowed: list[Json], namespace: str = "") -> Json:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": _meta(name, namespace), "rules": allowed}
+
+
+def _binding(role_kind: str, name: str, namespace: str = "") -> Json:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": f"{role_kind}Binding",
+        "metadata": _meta(name, namespace),
+        "roleRef": {"apiGroup": _GROUP, "kind": role_kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
+
+
+def _meta(name: str, namespace: str) -> Json:
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}

@@ -1,0 +1,36 @@
+"""Manifests as YAML that people can read: sorted keys, long text folded, no anchors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.core.stored import Json
+
+_WIDTH: Final = 120
+_LONG: Final = 80
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes long text as folded blocks, and shared parts as often as they occur."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        """Write every value out: not every reader of manifests understands anchors."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = ">" if "\n" in text or len(text) > _LONG else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def documents(objects: Iterable[Json]) -> str:
+    """Return objects as YAML documents, one after the other."""
+    return "---\n".join(yaml.dump(body, Dumper=_Dumper, width=_WIDTH, allow_unicode=True) for body in objects)
