@@ -1,0 +1,65 @@
+"""The wiring: the only module that knows everything."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import signal
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from modelyard.core.resources import SECRET, Key
+from modelyard.kinds import ALL
+from modelyard.kube.client import Client
+from modelyard.kube.errors import KubeError
+from modelyard.kube.transport import HttpTransport
+from modelyard.net.asking import Asking
+from modelyard.net.exchange import by_name
+from modelyard.net.mcp import handshake
+from modelyard.runtime.manager import Operator, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modelyard.core.probes import Answer, Probe
+    from modelyard.kube.connection import Connection
+    from modelyard.net.exchange import Locate
+    from modelyard.runtime.interest import Item
+    from modelyard.runtime.metrics import Metrics
+
+
+def run(settings: Settings, connection: Connection, locate: Locate = by_name) -> None:
+    """Run the operator until it is told to stop."""
+    uvloop.run(_run(settings, connection, locate))
+
+
+async def _run(settings: Settings, connection: Connection, locate: Locate) -> None:
+    def connect(metrics: Metrics) -> Client:
+        return Client(HttpTransport(connection), observe=metrics.requested)
+
+    def ask(client: Client, wake: Callable[[Item], None]) -> Asking:
+        async def answer(probe: Probe) -> Answer:
+            return await handshake(probe, where=locate, trust=await _certificates(client, probe))
+
+        return Asking(answer, wake)
+
+    operator = Operator(ALL, settings, connect, ask)
+    task = asyncio.ensure_future(operator.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+
+
+async def _certificates(client: Client, probe: Probe) -> str | None:
+    """Return what the server must present: only the public half of the Secret ever leaves this function."""
+    if not probe.trust:
+        return None
+    try:
+        data = (await client.get(SECRET, Key(probe.service.namespace, probe.trust))).part("data")
+    except KubeError:
+        return None
+    return "\n".join(base64.b64decode(data[name]).decode() for name in ("tls.crt", "ca.crt") if data.get(name))

@@ -1,0 +1,38 @@
+"""`modelyard`: the program."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from modelyard import __version__
+from modelyard.cli.crds import crds
+from modelyard.cli.plan import plan
+from modelyard.cli.run import run
+from modelyard.core.errors import ModelyardError
+
+app = typer.Typer(
+    help="One Kubernetes operator for the whole self-hosted inference stack.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(plan)
+app.command()(crds)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"{__version__}\n")
+
+
+def main() -> None:
+    """Run the command line; what we refuse on purpose is one line, not a traceback."""
+    try:
+        app()
+    except ModelyardError as error:
+        sys.stderr.write(f"modelyard: {error}\n")
+        sys.exit(1)

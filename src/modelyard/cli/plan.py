@@ -1,0 +1,102 @@
+"""`modelyard plan`: what a manifest would create, without a cluster."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - typer reads the annotation
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+
+from modelyard.core.errors import ModelyardError
+from modelyard.core.resources import SECRET, Key
+from modelyard.core.stored import Stored
+from modelyard.kinds import ALL
+from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
+from modelyard.kinds.decode import decode
+from modelyard.manifests.render import documents
+from modelyard.runtime.gather import ROUNDS, hashed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from modelyard.core.plan import Child
+    from modelyard.kinds.contract import Kind, Object, Read
+
+Json = dict[str, Any]
+
+
+def plan(
+    file: Annotated[Path, typer.Option("--file", "-f", help="A file with manifests; - for standard input.")],
+) -> None:
+    """Print the objects that the manifests of a file would create. References are looked up in the same file."""
+    given = list(read(file))
+    problems = []
+    for body in given:
+        for kind in ALL:
+            if (kind.resource.api_version, kind.resource.kind) == (body.get("apiVersion"), body.get("kind")):
+                problems += show(kind, body, given)
+    if problems:
+        raise ModelyardError("\n".join(problems))
+
+
+def read(file: Path) -> Iterator[Json]:
+    """Return the manifests of a file, each in a namespace."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        loaded = list(yaml.safe_load_all(text))
+    except OSError as error:
+        raise ModelyardError(f"{file}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ModelyardError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
+    for number, body in enumerate((body for body in loaded if body is not None), start=1):
+        if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
+            raise ModelyardError(f"{file}: document {number} is not a Kubernetes object: it has no metadata")
+        yield {**body, "metadata": {"namespace": "default", **body["metadata"]}}
+
+
+def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
+    """Print the plan of one object, and return what stands in its way."""
+    obj = decode(kind, Stored.from_dict(kind.resource, body))
+    wanted = kind.plan(obj, look(kind, obj, given))
+    sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
+    return [f"{kind.resource.kind} {obj.key}: {wanted.blocked.text}"] if wanted.blocked else []
+
+
+def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
+    """Return what is seen when nothing exists yet but the manifests of the file."""
+    seen = Seen(datetime.now(UTC))
+    for _ in range(ROUNDS):
+        seen = Seen(seen.now, {read: _find(read, obj, given) for read in kind.reads(obj, seen) if _offline(read)})
+    return seen
+
+
+def _offline(read: Read) -> bool:
+    return not isinstance(read, Owned | Asked)
+
+
+def _find(read: Read, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
+    if not isinstance(read, Named | Every):
+        return {}
+    found = (_stored(read, body) for body in given if body.get("kind") == read.resource.kind)
+    if isinstance(read, Named):
+        return {item.meta.key: item for item in found if item.meta.key == Key(obj.meta.namespace, read.name)}
+    return {item.meta.key: item for item in found}
+
+
+def _stored(read: Named | Every, body: Json) -> Stored:
+    if read.resource != SECRET:
+        return Stored.from_dict(read.resource, body)
+    written = {name: base64.b64encode(str(text).encode()).decode() for name, text in body.get("stringData", {}).items()}
+    return hashed(Stored.from_dict(SECRET, {**body, "data": {**body.get("data", {}), **written}}), salt="")
+
+
+def printed(obj: Object[Any], child: Child) -> Json:
+    """Return a child as it would be created, less what only a stored owner has: references to its UID."""
+    body = {**child.body, "metadata": {**child.body["metadata"], "namespace": obj.meta.namespace}}
+    if child.replicas:
+        body["spec"] = {"replicas": child.replicas.at_creation, **body["spec"]}
+    return body

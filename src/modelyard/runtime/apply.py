@@ -1,0 +1,260 @@
+"""Carry out a plan with as few requests as possible.
+
+Create with POST, change with server-side apply, and send nothing when the stored child satisfies the intent already.
+Only POST decides that a child is absent: the cache may miss one whose label was taken away. Strangers' objects are
+never touched. Errors are returned, not raised, so that they reach the status before the next try.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modelyard.core import names
+from modelyard.core.conditions import Problem
+from modelyard.core.errors import ModelyardError
+from modelyard.core.intent import fingerprint, first_difference
+from modelyard.core.managed import as_applied
+from modelyard.core.plan import Child, Later, Outcome, Plan
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import Key, Ref, Resource
+from modelyard.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kube.client import Client
+    from modelyard.runtime.cache import Cache
+    from modelyard.runtime.contest import Contest
+
+NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
+CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
+REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
+FORBIDDEN_WAIT = Later(30.0, "a rule is missing from the operator's role")
+
+
+class Blocked(ModelyardError):
+    """The plan cannot go on until something changes."""
+
+    def __init__(self, problem: Problem, look_again: Later) -> None:
+        super().__init__(problem.text)
+        self.problem, self.look_again = problem, look_again
+
+
+class _Progress:
+    """What was done so far of one plan."""
+
+    def __init__(self) -> None:
+        self.stored: list[Stored] = []
+        self.deleted: list[Ref] = []
+        self.restored: list[str] = []
+        self.warnings: list[Problem] = []
+
+    def outcome(self, ending: Outcome) -> Outcome:
+        return msgspec.structs.replace(
+            ending,
+            stored=tuple(self.stored),
+            deleted=tuple(self.deleted),
+            restored=tuple(self.restored),
+            warning=next(iter(self.warnings), None),
+        )
+
+
+class Applier:
+    """Carries out plans."""
+
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache], contest: Contest) -> None:
+        self._client, self._caches, self._contest = client, caches, contest
+        self._uncertain: set[tuple[Resource, Key]] = set()
+
+    async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
+        """Do what a plan says, in its order, and stop at the first thing that cannot be done."""
+        if plan.blocked:
+            return Outcome(problem=plan.blocked, look_again=plan.look_again)
+        done = _Progress()
+        try:
+            for child in plan.apply:
+                done.stored.append(await self._ensure(owner, child, done))
+            for ref in plan.delete:
+                await self._delete(owner, ref)
+                done.deleted.append(ref)
+        except Blocked as error:
+            return done.outcome(Outcome(problem=error.problem, look_again=error.look_again))
+        except KubeError as error:
+            return done.outcome(ending(error))
+        return done.outcome(Outcome(look_again=plan.look_again))
+
+    async def _ensure(self, owner: Stored, child: Child, done: _Progress) -> Stored:
+        key = Key(owner.meta.namespace, child.name)
+        body = complete(owner, child)
+        live = await self._live(child.resource, key)
+        if live is None and (created := await self._create(child, key, body)):
+            return self._judged(created, body, done)
+        live = live or await self._client.get(child.resource, key)
+        _check_ownership(owner, live)
+        self._caches[child.resource].wrote(live)
+        if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
+            difference = first_difference(body, live.to_dict())
+            if difference is None:
+                return live
+            if warning := self._contest.settled(live, difference):
+                done.warnings.append(warning)
+                return live
+            done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
+        answer = await self._change(child, key, body, live)
+        return self._judged(answer, body, done)
+
+    def _judged(self, answer: Stored, body: Json, done: _Progress) -> Stored:
+        if warning := self._contest.judge(answer, first_difference(body, answer.to_dict())):
+            done.warnings.append(warning)
+        return answer
+
+    async def _live(self, resource: Resource, key: Key) -> Stored | None:
+        if (resource, key) not in self._uncertain:
+            return self._caches[resource].get(key)
+        # An answer was lost: what the cache holds may be from before that write.
+        try:
+            live = await self._client.get(resource, key)
+        except NotFound:
+            live = None
+        self._uncertain.discard((resource, key))
+        return live
+
+    async def _create(self, child: Child, key: Key, body: Json) -> Stored | None:
+        if child.replicas:
+            body = {**body, "spec": {**body["spec"], "replicas": child.replicas.at_creation}}
+        try:
+            return await self._write(child.resource, key, self._client.create(child.resource, body))
+        except AlreadyExists:
+            return None
+
+    async def _change(self, child: Child, key: Key, body: Json, live: Stored) -> Stored:
+        if live.meta.deleting:
+            raise Blocked(_being_deleted(live), CLEANUP_WAIT)
+        await self._scale(child, key, live)
+        await self._prepare_pruning(child.resource, key, live)
+        exact = {**body, "metadata": {**body["metadata"], "uid": live.meta.uid}}
+        return await self._write(child.resource, key, self._client.apply(child.resource, key, exact))
+
+    async def _scale(self, child: Child, key: Key, live: Stored) -> None:
+        if child.replicas is None:
+            return
+        number = child.replicas.change(live.meta.annotation(names.REPLICAS), int(live.spec.get("replicas", 1)))
+        if number is not None:
+            patch = {"metadata": {"uid": live.meta.uid}, "spec": {"replicas": number}}
+            await self._client.merge_patch(child.resource, key, patch, subresource="scale")
+
+    async def _prepare_pruning(self, resource: Resource, key: Key, live: Stored) -> None:
+        if self._contest.prunes(live):
+            return
+        meta = (await self._client.get_full(resource, key))["metadata"]
+        takeover = names.INTENT not in meta.get("annotations", {})
+        if entries := as_applied(meta.get("managedFields", []), takeover=takeover):
+            test = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
+            replace = {"op": "replace", "path": "/metadata/managedFields", "value": entries}
+            await self._write(resource, key, self._client.json_patch(resource, key, [test, replace]))
+        self._contest.will_prune(live)
+
+    async def _delete(self, owner: Stored, ref: Ref) -> None:
+        live = self._caches[ref.resource].get(ref.key)
+        if live is None or live.meta.uid != ref.uid or not _controls(owner, live):
+            return
+        try:
+            await self._client.delete(ref.resource, ref.key, ref.uid)
+        except (NotFound, Conflict):
+            # Already gone, or the name belongs to a successor by now: either way not ours to delete.
+            return
+        self._caches[ref.resource].erased(ref)
+
+    async def _write(self, resource: Resource, key: Key, request: Awaitable[Stored]) -> Stored:
+        # Whatever ends this early, cancellation included, leaves us unsure whether the write was done.
+        self._uncertain.add((resource, key))
+        try:
+            answer = await request
+        except KubeError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self._uncertain.discard((resource, key))
+            raise
+        self._uncertain.discard((resource, key))
+        self._caches[resource].wrote(answer)
+        return answer
+
+
+def complete(owner: Stored, child: Child) -> Json:
+    """Return a child's body with what every child carries: where it lives, whose it is, and what was intended."""
+    meta, resource = owner.meta, owner.resource
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    annotations = dict(child.body["metadata"].get("annotations", {}))
+    if child.replicas:
+        annotations[names.REPLICAS] = child.replicas.recorded
+    head = {**child.body["metadata"], "namespace": meta.namespace, "ownerReferences": [reference]}
+    body = {**child.body, "metadata": {**head, "annotations": annotations}}
+    annotations[names.INTENT] = fingerprint(body)
+    return body
+
+
+def ending(error: KubeError) -> Outcome:
+    """Return what an error of the API server means for the plan that ran into it."""
+    if isinstance(error, Forbidden) and error.verb:
+        problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
+        return Outcome(problem=problem, look_again=FORBIDDEN_WAIT)
+    if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):
+        problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", "change what it names")
+        return Outcome(problem=problem, look_again=REFUSED_WAIT)
+    return Outcome(
+        problem=Problem(Reason.API_UNAVAILABLE, f"the API server does not carry out changes: {error}"),
+        retry=True,
+        retry_after=error.retry_after,
+    )
+
+
+def _is_other_object(error: KubeError) -> bool:
+    """Return whether the object that we meant was replaced by another one of the same name."""
+    return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
+
+
+def _check_ownership(owner: Stored, live: Stored) -> None:
+    if _controls(owner, live):
+        return
+    what, other = f"{live.resource.kind} {live.meta.name}", live.meta.controller
+    if other and other.kind == owner.resource.kind and other.name == owner.meta.name:
+        raise Blocked(_left_behind(what), CLEANUP_WAIT)
+    holder = f"{other.kind} {other.name}" if other else "somebody else"
+    problem = Problem(
+        Reason.NAME_CONFLICT,
+        f"{what} exists already and belongs to {holder}",
+        "rename one of the two, or delete the other if nobody needs it; Modelyard does not touch it",
+    )
+    raise Blocked(problem, NAME_TAKEN_WAIT)
+
+
+def _controls(owner: Stored, live: Stored) -> bool:
+    controller = live.meta.controller
+    return controller is not None and controller.uid == owner.meta.uid
+
+
+def _left_behind(what: str) -> Problem:
+    return Problem(Reason.WAITING_FOR_CLEANUP, f"{what} of an earlier object of this name is still being removed")
+
+
+def _being_deleted(live: Stored) -> Problem:
+    what = f"{live.resource.kind} {live.meta.name}"
+    return Problem(Reason.WAITING_FOR_CLEANUP, f"{what} is being deleted and will be created again")

@@ -1,0 +1,137 @@
+"""What the runtime knows of one resource.
+
+Fed by a watch and by the answers to our own writes. The danger is going back in time, so an older version of an object
+never replaces a newer one, an object we deleted does not return, and a LIST that is older than a write of ours does
+not make the object vanish.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from modelyard.core import names
+from modelyard.core.resources import POD, Key, Ref, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from modelyard.core.stored import Stored
+    from modelyard.kube.errors import KubeError
+
+
+class OwnerKey(NamedTuple):
+    """Which of our objects a child belongs to, by name. Whether it is the same object, its UID tells."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def owner_of(item: Stored) -> OwnerKey | None:
+    """Return whose child this is.
+
+    Pods belong to a ReplicaSet, which we do not watch; the labels of their template lead back to us.
+    """
+    meta = item.meta
+    if item.resource == POD:
+        kind, instance = meta.label(names.KIND_LABEL), meta.label(names.INSTANCE_LABEL)
+        return OwnerKey(kind, meta.namespace, instance) if kind and instance else None
+    owner = meta.controller
+    return OwnerKey(owner.kind.lower(), meta.namespace, names.short(owner.name)) if owner else None
+
+
+class Cache:
+    """The objects of one resource, as far as we watch it."""
+
+    def __init__(self, resource: Resource, changed: Callable[[Stored | None, Stored | None], None]) -> None:
+        self.resource = resource
+        self.synced = False
+        self.error: KubeError | None = None
+        self._changed = changed
+        self._items: dict[Key, Stored] = {}
+        self._owned: dict[OwnerKey, set[Key]] = {}
+        self._gone: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: Key) -> Stored | None:
+        """Return one object, or None when it is not there."""
+        return self._items.get(key)
+
+    def all(self) -> Iterable[Stored]:
+        """Return every object."""
+        return self._items.values()
+
+    def owned(self, owner: OwnerKey, uid: str) -> dict[Key, Stored]:
+        """Return the children of one object. Those of an earlier object of the same name are not among them."""
+        found = ((key, self._items[key]) for key in self._owned.get(owner, ()))
+        return {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
+
+    def wrote(self, item: Stored) -> None:
+        """Take the answer to a write of ours. Nobody is woken: whoever wrote it knows."""
+        self._put(item)
+
+    def erased(self, ref: Ref) -> None:
+        """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""
+        item = self._items.get(ref.key)
+        if item is not None and item.meta.uid == ref.uid:
+            self._gone[ref.uid] = item.meta.revision
+            self._drop(item)
+
+    def replace(self, items: list[Stored], revision: int) -> None:
+        """Take a full list, as of one revision."""
+        listed = {item.meta.key for item in items}
+        vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= revision]
+        self._gone = {uid: at for uid, at in self._gone.items() if at > revision}
+        self.synced = True
+        for item in items:
+            self.upsert(item)
+        for old in vanished:
+            self._drop(old)
+            self._changed(old, None)
+
+    def upsert(self, item: Stored) -> None:
+        """Take a new or changed object from the watch."""
+        old = self._items.get(item.meta.key)
+        if self._put(item):
+            self._changed(old, item)
+
+    def remove(self, item: Stored) -> None:
+        """Take the news that an object is gone, or does not match our selector any more."""
+        if self._gone.pop(item.meta.uid, None) is not None:
+            self._changed(item, None)
+        old = self._items.get(item.meta.key)
+        if old is not None and old.meta.uid == item.meta.uid and old.meta.revision <= item.meta.revision:
+            self._drop(old)
+            self._changed(old, None)
+
+    def trouble(self, error: KubeError | None) -> None:
+        """Take the news that the watch fails (and why), or works again."""
+        self.error = error
+
+    def _put(self, item: Stored) -> bool:
+        old = self._items.get(item.meta.key)
+        if item.meta.revision <= self._gone.get(item.meta.uid, -1):
+            return False
+        if old is not None and item.meta.revision <= old.meta.revision:
+            return False
+        if old is not None:
+            self._drop(old)
+        self._items[item.meta.key] = item
+        if owner := owner_of(item):
+            self._owned.setdefault(owner, set()).add(item.meta.key)
+        return True
+
+    def _drop(self, item: Stored) -> None:
+        del self._items[item.meta.key]
+        if owner := owner_of(item):
+            keys = self._owned[owner]
+            keys.discard(item.meta.key)
+            if not keys:
+                del self._owned[owner]
+
+
+def _controlled_by(item: Stored, uid: str) -> bool:
+    owner = item.meta.controller
+    return owner is not None and owner.uid == uid

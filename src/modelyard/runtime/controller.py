@@ -1,0 +1,196 @@
+"""The one reconcile function. Crash safety, staleness, back-off and ownership are solved here, once, for every kind.
+
+Level-based: it gets a key, reads the facts as they are and never asks which event happened. Safe to cancel at any
+await, because every step can be done again.
+
+A reconcile ends in one of four ways: done; look again at a time; try again with back-off (the API server was busy or
+out of reach); stuck until the user or the world changes. Anything else that is raised is a bug of ours: it is logged,
+shown on the object as InternalError, and tried again, without stopping anybody else.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from modelyard.core import names
+from modelyard.core.conditions import Problem
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.plan import Outcome, Plan
+from modelyard.core.reasons import Reason
+from modelyard.kinds.decode import decode
+from modelyard.kube.errors import KubeError, NotFound
+from modelyard.runtime import status
+from modelyard.runtime.apply import ending
+from modelyard.runtime.clock import timestamp
+from modelyard.runtime.events import news
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from modelyard.core.resources import Resource
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kinds.contract import Kind, Object
+    from modelyard.kube.client import Client
+    from modelyard.runtime.apply import Applier
+    from modelyard.runtime.cache import Cache
+    from modelyard.runtime.clock import Clock
+    from modelyard.runtime.events import Events
+    from modelyard.runtime.gather import Gather
+    from modelyard.runtime.interest import Item
+    from modelyard.runtime.metrics import Metrics
+    from modelyard.runtime.queue import Queue
+
+HIDDEN_RETRIES: Final = 3
+"""So many failures in a row are the API server's business; more than that becomes the user's."""
+
+_log = structlog.get_logger()
+
+
+class Controller:
+    """Looks at one object at a time and brings the cluster one step closer to its spec."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind],
+        client: Client,
+        caches: Mapping[Resource, Cache],
+        queue: Queue[Item],
+        gather: Gather,
+        applier: Applier,
+        events: Events,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._kinds, self._client, self._caches, self._queue = kinds, client, caches, queue
+        self._gather, self._applier, self._events = gather, applier, events
+        self._clock, self._metrics = clock, metrics
+
+    async def work(self) -> None:
+        """Take keys from the queue until cancelled."""
+        while True:
+            item = await self._queue.get()
+            try:
+                await self._turn(item)
+            finally:
+                self._queue.done(item)
+
+    async def _turn(self, item: Item) -> None:
+        began = time.perf_counter()
+        try:
+            outcome = await self.reconcile(item)
+        except KubeError as error:
+            _log.info("not carried out", kind=item.kind, object=str(item.key), error=str(error))
+            outcome = ending(error)
+            if not outcome.retry:
+                await self._show(item, outcome.problem)
+        except Exception as error:
+            _log.exception("internal error", kind=item.kind, object=str(item.key))
+            outcome = Outcome(problem=_confession(error), retry=True, retry_after=1.0)
+            await self._show(item, outcome.problem)
+        self._metrics.reconciled(item.kind, _word(outcome), time.perf_counter() - began)
+        self._schedule(item, outcome)
+
+    def _schedule(self, item: Item, outcome: Outcome) -> None:
+        if outcome.retry:
+            self._queue.retry(item, at_least=outcome.retry_after)
+            return
+        self._queue.succeeded(item)
+        if outcome.look_again:
+            self._queue.add_after(item, outcome.look_again.seconds)
+
+    async def reconcile(self, item: Item) -> Outcome:
+        """Bring one object one step closer to its spec."""
+        kind = self._kinds[item.kind]
+        stored = self._caches[kind.resource].get(item.key)
+        if stored is None or (stored.meta.deleting and not self._must_undo(kind, stored)):
+            self._gather.forget(item)
+            return Outcome()
+        if stored.meta.annotation(names.PAUSED) == "true":
+            return await self._write_status(stored, status.paused(stored, self._now()), Outcome())
+        try:
+            obj = decode(kind, stored)
+        except SpecInvalid as error:
+            problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
+            return await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
+        if kind.undo and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
+            # First and alone: whatever we do later can then be undone, wherever we are killed.
+            stored = await self._set_finalizers(stored, [*stored.meta.finalizers, names.FINALIZER])
+        return await self._carry_through(item, kind, stored, obj)
+
+    async def _carry_through(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
+        seen = await self._gather(item, kind, obj)
+        undoing = stored.meta.deleting and kind.undo is not None
+        plan: Plan = kind.undo(obj, seen) if undoing and kind.undo else kind.plan(obj, seen)
+        outcome = await self._applier.carry_out(stored, plan)
+        if undoing and _nothing_left(plan, outcome):
+            await self._set_finalizers(stored, [name for name in stored.meta.finalizers if name != names.FINALIZER])
+            return Outcome()
+        for field in outcome.restored:
+            await self._events.tell(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
+        if outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES:
+            return outcome
+        said = kind.summarise(obj, seen.after(outcome), outcome)
+        wanted = status.summary(kind, stored, said, outcome.warning, self._now())
+        return await self._write_status(stored, wanted, outcome)
+
+    async def _write_status(self, stored: Stored, wanted: Json, outcome: Outcome) -> Outcome:
+        patch = status.changes(stored, wanted)
+        if not patch:
+            return outcome
+        meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid}
+        try:
+            answer = await self._client.merge_patch(
+                stored.resource, stored.meta.key, {"metadata": meta, "status": patch}, subresource="status"
+            )
+        except NotFound:
+            return Outcome()  # deleted meanwhile
+        self._caches[stored.resource].wrote(answer)
+        if told := news(stored.status, wanted):
+            await self._events.tell(stored, *told)
+        return outcome
+
+    async def _set_finalizers(self, stored: Stored, finalizers: list[str]) -> Stored:
+        meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid, "finalizers": finalizers}
+        answer = await self._client.merge_patch(stored.resource, stored.meta.key, {"metadata": meta})
+        self._caches[stored.resource].wrote(answer)
+        return answer
+
+    async def _show(self, item: Item, problem: Problem | None) -> None:
+        kind = self._kinds[item.kind]
+        stored = self._caches[kind.resource].get(item.key)
+        if stored is None or problem is None:
+            return
+        try:
+            await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
+        except KubeError as error:
+            _log.warning("status not written", kind=item.kind, object=str(item.key), error=str(error))
+
+    def _must_undo(self, kind: Kind, stored: Stored) -> bool:
+        return kind.undo is not None and names.FINALIZER in stored.meta.finalizers
+
+    def _now(self) -> str:
+        return timestamp(self._clock.now())
+
+
+def _confession(error: Exception) -> Problem:
+    return Problem(
+        Reason.INTERNAL_ERROR,
+        f"Modelyard failed on this object ({type(error).__name__})",
+        "the operator's log has the details; please report it",
+    )
+
+
+def _nothing_left(plan: Plan, outcome: Outcome) -> bool:
+    return not (plan.blocked or plan.look_again or plan.delete or outcome.problem or outcome.retry)
+
+
+def _word(outcome: Outcome) -> str:
+    if outcome.retry:
+        return "error" if outcome.problem and outcome.problem.reason is Reason.INTERNAL_ERROR else "retry"
+    if outcome.problem:
+        return "stuck"
+    return "later" if outcome.look_again else "done"

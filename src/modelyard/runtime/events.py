@@ -1,0 +1,91 @@
+"""Events for what a person must notice: problems, recoveries, and fields that were put back.
+
+None on the way from create to Ready: they are writes. The same news of the same object is told once a minute at most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import EVENT
+from modelyard.kube.errors import KubeError
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kube.client import Client
+    from modelyard.runtime.clock import Clock
+
+QUIET: Final = 60.0
+NOTE_LIMIT: Final = 1024
+
+_log = structlog.get_logger()
+
+
+class Events:
+    """Writes events, best effort: an event that cannot be written never holds anything up."""
+
+    def __init__(self, client: Client, clock: Clock, instance: str) -> None:
+        self._client, self._clock, self._instance = client, clock, instance
+        self._told: dict[tuple[str, Reason], float] = {}
+
+    async def tell(self, about: Stored, reason: Reason, note: str) -> None:
+        """Write one event, unless the same was told of this object a moment ago."""
+        now = self._clock.monotonic()
+        self._told = {key: at for key, at in self._told.items() if now - at < QUIET}
+        if (about.meta.uid, reason) in self._told:
+            return
+        self._told[about.meta.uid, reason] = now
+        try:
+            await self._client.create(EVENT, self._body(about, reason, note[:NOTE_LIMIT]))
+        except KubeError as error:
+            _log.warning("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
+
+    def _body(self, about: Stored, reason: Reason, note: str) -> Json:
+        moment = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        serial = hashlib.sha256(f"{about.meta.uid}{reason.value}{moment}".encode()).hexdigest()[:16]
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": f"{about.meta.name}.{serial}", "namespace": about.meta.namespace or "default"},
+            "eventTime": moment,
+            "reportingController": "modelyard.dev/operator",
+            "reportingInstance": self._instance[:128],
+            "action": "Reconcile",
+            "type": "Warning" if reason in PROBLEMS else "Normal",
+            "reason": reason.value,
+            "note": note,
+            "regarding": {
+                "apiVersion": about.resource.api_version,
+                "kind": about.resource.kind,
+                "namespace": about.meta.namespace,
+                "name": about.meta.name,
+                "uid": about.meta.uid,
+            },
+        }
+
+
+def news(before: Json, after: Json) -> tuple[Reason, str] | None:
+    """Return what is worth an event in the step from one status to the next, if anything."""
+    old, new = _ready(before), _ready(after)
+    reason = _known(new.get("reason"))
+    if reason in PROBLEMS and (old.get("reason"), old.get("message")) != (new.get("reason"), new.get("message")):
+        return reason, str(new.get("message", ""))
+    if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
+        return Reason.RECOVERED, f"{old.get('reason')} is over"
+    return None
+
+
+def _ready(status: Json) -> Json:
+    entries: list[Any] = status.get("conditions") or []
+    return next((entry for entry in entries if isinstance(entry, dict) and entry.get("type") == "Ready"), {})
+
+
+def _known(reason: Any) -> Reason:
+    try:
+        return Reason(reason)
+    except ValueError:
+        return Reason.STARTING

@@ -1,0 +1,114 @@
+"""Collect everything a decision depends on: from the caches, from the questions asked, and Secrets by name."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from modelyard.core import names
+from modelyard.core.resources import SECRET, Key, Resource
+from modelyard.core.stored import Stored
+from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
+from modelyard.kube.errors import NotFound
+from modelyard.runtime.cache import OwnerKey
+from modelyard.runtime.interest import Item, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    from modelyard.core.probes import Answer, Probe
+    from modelyard.kinds.contract import Kind, Object, Read
+    from modelyard.kube.client import Client
+    from modelyard.runtime.cache import Cache
+    from modelyard.runtime.clock import Clock
+    from modelyard.runtime.interest import Interest
+
+ROUNDS = 3
+"""What to read may depend on what was read, this many times over."""
+
+
+class Questions(Protocol):
+    """Who asks programs outside the API server."""
+
+    def look(self, reader: Item, probes: Collection[Probe]) -> Mapping[Probe, Answer]:
+        """Return the latest answers, and see to it that exactly these questions are asked."""
+
+    def forget(self, reader: Item) -> None:
+        """Stop asking for this reader."""
+
+
+class Gather:
+    """Reads for one object at a time. Nothing is ever awaited but a Secret."""
+
+    def __init__(
+        self, client: Client, caches: Mapping[Resource, Cache], interest: Interest, questions: Questions, clock: Clock
+    ) -> None:
+        self._client, self._caches, self._interest = client, caches, interest
+        self._questions, self._clock = questions, clock
+
+    async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
+        """Return what is seen of everything that this object reads, and remember that it reads it."""
+        seen = Seen(self._clock.now())
+        reads: dict[Read, None] = {}
+        for _ in range(ROUNDS):
+            new = [read for read in kind.reads(obj, seen) if read not in reads]
+            if not new:
+                break
+            reads.update(dict.fromkeys(new))
+            seen = await self._look(item, obj, seen, new)
+        self._interest.record(item, reads.keys())
+        return self._with_answers(item, seen, reads.keys())
+
+    def forget(self, item: Item) -> None:
+        """Drop what an object read and asked, once it is gone."""
+        self._interest.forget(item)
+        self._questions.forget(item)
+
+    async def _look(self, item: Item, obj: Object[Any], seen: Seen, new: list[Read]) -> Seen:
+        found = dict(seen.found)
+        for read in new:
+            if not isinstance(read, Asked):
+                found[read] = await self._find(item, obj, read)
+        return Seen(seen.now, found)
+
+    def _with_answers(self, item: Item, seen: Seen, reads: Collection[Read]) -> Seen:
+        asked = [read for read in reads if isinstance(read, Asked)]
+        answers = self._questions.look(item, [read.probe for read in asked])
+        return Seen(seen.now, seen.found, {read: answers[read.probe] for read in asked if read.probe in answers})
+
+    async def _find(self, item: Item, obj: Object[Any], read: Named | Owned | Every) -> dict[Key, Stored]:
+        if isinstance(read, Named) and read.resource == SECRET:
+            return await self._secret(Key(item.key.namespace, read.name), salt=obj.meta.uid)
+        cache = self._caches[read.resource]
+        if isinstance(read, Owned):
+            return cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
+        if isinstance(read, Every):
+            return {one.meta.key: one for one in cache.all() if matches(read, one)}
+        one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
+        return {one.meta.key: one} if one else {}
+
+    async def _secret(self, key: Key, salt: str) -> dict[Key, Stored]:
+        try:
+            secret = await self._client.get(SECRET, key)
+        except NotFound:
+            return {}
+        return {key: hashed(secret, salt)}
+
+
+def hashed(secret: Stored, salt: str) -> Stored:
+    """Return a Secret whose values are replaced by hashes.
+
+    Kinds need to know which keys there are and when a value changes, never the value. The salt is the reader's UID, so
+    that a hash which ends up in an annotation cannot be compared with hashes of guessed values made once for all.
+    """
+    values = {name: _digest(base64.b64decode(value), salt) for name, value in secret.part("data").items() if value}
+    return Stored(secret.resource, secret.meta, {"data": msgspec.json.encode(values)})
+
+
+def _digest(value: bytes, salt: str) -> str:
+    return hmac.new(salt.encode(), value, hashlib.sha256).hexdigest()[:16]

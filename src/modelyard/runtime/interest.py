@@ -1,0 +1,77 @@
+"""Who has to be woken when an object changes.
+
+Derived, not declared: from what each object read when it was last looked at. A reader of many objects is woken only
+when the facet it depends on changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from modelyard.core.resources import Key, Resource
+from modelyard.kinds.contract import Every, Named, Read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from modelyard.core.stored import Stored
+
+
+class Item(NamedTuple):
+    """One object to look at: the kind's name and where it is stored."""
+
+    kind: str
+    key: Key
+
+
+class Interest:
+    """What every object read, and the way back."""
+
+    def __init__(self) -> None:
+        self._reads: dict[Item, tuple[Read, ...]] = {}
+        self._named: dict[tuple[Resource, Key], set[Item]] = {}
+        self._every: dict[Resource, dict[Item, tuple[Every, ...]]] = {}
+
+    def record(self, item: Item, reads: Collection[Read]) -> None:
+        """Remember what an object read, in place of what it read before."""
+        kept = tuple(read for read in reads if isinstance(read, Named | Every))
+        if kept == self._reads.get(item, ()):
+            return
+        self.forget(item)
+        self._reads[item] = kept
+        for read in kept:
+            if isinstance(read, Named):
+                self._named.setdefault((read.resource, Key(item.key.namespace, read.name)), set()).add(item)
+            elif isinstance(read, Every):
+                by_item = self._every.setdefault(read.resource, {})
+                by_item[item] = (*by_item.get(item, ()), read)
+
+    def forget(self, item: Item) -> None:
+        """Drop what an object read."""
+        for read in self._reads.pop(item, ()):
+            if isinstance(read, Named):
+                self._named.get((read.resource, Key(item.key.namespace, read.name)), set()).discard(item)
+            elif isinstance(read, Every):
+                self._every.get(read.resource, {}).pop(item, None)
+
+    def woken_by(self, resource: Resource, old: Stored | None, new: Stored | None) -> Iterator[Item]:
+        """Return the readers whose answer may change."""
+        current = new or old
+        if current is None:
+            return
+        yield from self._named.get((resource, current.meta.key), ())
+        for item, reads in self._every.get(resource, {}).items():
+            if any(_sees(read, old) != _sees(read, new) for read in reads):
+                yield item
+
+
+def matches(read: Every, item: Stored) -> bool:
+    """Return whether an object is among those that a read asks for."""
+    if read.namespace and item.meta.namespace != read.namespace:
+        return False
+    labels = item.meta.labels or {}
+    return all(labels.get(name) == value for name, value in read.labels)
+
+
+def _sees(read: Every, item: Stored | None) -> object:
+    return (read.facet(item),) if item is not None and matches(read, item) else None

@@ -1,0 +1,167 @@
+"""Leader election by a Lease.
+
+Whoever holds the Lease renews it every 2 s; whoever fails to for 10 s stops leading; others take over once they have
+seen no renewal for 15 s. Times are measured by the monotonic clock from the moment a change is seen, so clocks that
+differ or jump do not matter. A candidate watches the Lease: a release is noticed at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from msgspec import Struct
+
+from modelyard.core.resources import LEASE, Key
+from modelyard.kube.errors import KubeError, NotFound
+from modelyard.kube.watch import Target, follow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kube.client import Client
+
+_log = structlog.get_logger()
+
+
+class Terms(Struct, frozen=True):
+    """How long leadership lasts."""
+
+    lease: float = 15.0
+    """Nobody takes over within this time of the last renewal."""
+    deadline: float = 10.0
+    """A leader that could not renew for this long stops."""
+    period: float = 2.0
+    """How often it is renewed."""
+
+
+class Elector:
+    """One candidate."""
+
+    def __init__(
+        self,
+        client: Client,
+        key: Key,
+        identity: str,
+        terms: Terms | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._key, self._identity = client, key, identity
+        self._terms, self._monotonic = terms or Terms(), monotonic
+        self._lease: Stored | None = None
+        self._seen_at = monotonic()
+        self._news = asyncio.Event()
+
+    async def watch(self) -> None:
+        """Follow the Lease until cancelled."""
+        target = Target(LEASE, self._key.namespace, field_selector=f"metadata.name={self._key.name}")
+        await follow(self._client, target, self)
+
+    async def campaign(self) -> None:
+        """Wait until the Lease is ours."""
+        while not await self._try():
+            self._news.clear()
+            left = self._seen_at + self._terms.lease - self._monotonic()
+            try:
+                async with asyncio.timeout(max(self._terms.period / 4, left) if self._held_by_other() else 1.0):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def hold(self) -> None:
+        """Renew the Lease; return when it is lost."""
+        renewed = self._monotonic()
+        while True:
+            await asyncio.sleep(self._terms.period)
+            left = renewed + self._terms.deadline - self._monotonic()
+            if left <= 0:
+                return
+            try:
+                async with asyncio.timeout(left):
+                    if await self._try():
+                        renewed = self._monotonic()
+                    elif self._held_by_other():
+                        return
+            except TimeoutError:
+                return
+
+    async def release(self) -> None:
+        """Let others take over at once. Called after the last worker has stopped."""
+        if self._lease is None or self._held_by_other():
+            return
+        try:
+            async with asyncio.timeout(self._terms.period):
+                await self._write("")
+        except (KubeError, TimeoutError) as error:
+            _log.warning("lease not released", error=str(error))
+
+    async def _try(self) -> bool:
+        """Take or renew the Lease if nobody else may hold it; False: not now."""
+        try:
+            if self._lease is None:
+                self.upsert(await self._client.get(LEASE, self._key))
+        except NotFound:
+            pass
+        except KubeError as error:
+            _log.warning("lease not read", error=str(error))
+            return False
+        if self._held_by_other() and self._monotonic() < self._seen_at + self._terms.lease:
+            return False
+        try:
+            await self._write(self._identity)
+        except KubeError as error:
+            _log.info("lease not written", error=str(error))
+            self._lease = None  # somebody was faster, or the answer was lost: look again
+            return False
+        return True
+
+    async def _write(self, holder: str) -> None:
+        before = self._lease.spec if self._lease else {}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        same = before.get("holderIdentity") == holder
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": int(self._terms.lease) if holder else 1,
+            "acquireTime": before.get("acquireTime", now) if same else now,
+            "renewTime": now,
+            "leaseTransitions": int(before.get("leaseTransitions", 0)) + (0 if same or not holder else 1),
+        }
+        meta: Json = {"namespace": self._key.namespace, "name": self._key.name}
+        body: Json = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": spec}
+        if self._lease is None:
+            self.upsert(await self._client.create(LEASE, body))
+            return
+        meta |= {"resourceVersion": self._lease.meta.resource_version, "uid": self._lease.meta.uid}
+        self.upsert(await self._client.replace(LEASE, self._key, body))
+
+    def _held_by_other(self) -> bool:
+        holder = self._lease.spec.get("holderIdentity", "") if self._lease else ""
+        return bool(holder) and holder != self._identity
+
+    def replace(self, items: list[Stored], revision: int) -> None:
+        """Take what the watch lists."""
+        del revision
+        for item in items:
+            self.upsert(item)
+
+    def upsert(self, item: Stored) -> None:
+        """Take a newer version of the Lease, from the watch or from an answer."""
+        if self._lease is not None and item.meta.revision <= self._lease.meta.revision:
+            return
+        self._lease, self._seen_at = item, self._monotonic()
+        self._news.set()
+
+    def remove(self, item: Stored) -> None:
+        """Take the news that somebody deleted the Lease."""
+        del item
+        self._lease = None
+        self._news.set()
+
+    def trouble(self, error: Any) -> None:
+        """Leave trouble to the log of the watch: without news the timer decides."""
+        if error:
+            _log.warning("cannot follow the lease", error=str(error))

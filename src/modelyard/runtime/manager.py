@@ -1,0 +1,124 @@
+"""The operator as a process: caches always, workers while we lead, everything ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+from msgspec import Struct
+
+from modelyard.core.resources import Key
+from modelyard.runtime.apply import Applier
+from modelyard.runtime.backoff import Backoff
+from modelyard.runtime.clock import SystemClock
+from modelyard.runtime.contest import Contest
+from modelyard.runtime.controller import Controller
+from modelyard.runtime.events import Events
+from modelyard.runtime.gather import Gather, Questions
+from modelyard.runtime.health import Health
+from modelyard.runtime.leadership import Leadership
+from modelyard.runtime.metrics import Metrics
+from modelyard.runtime.queue import Queue
+from modelyard.runtime.watching import Watching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from modelyard.kinds.contract import Kind
+    from modelyard.kube.client import Client
+    from modelyard.runtime.interest import Item
+
+_log = structlog.get_logger()
+
+
+class Settings(Struct, frozen=True):
+    """What an administrator may choose."""
+
+    lease: Key
+    identity: str
+    namespace: str = ""
+    """The only namespace to look at; empty: all of them."""
+    host: str = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus ask from outside the pod
+    health_port: int = 8081
+    metrics_port: int = 9090
+    workers: int = 16
+
+
+class Asking(Questions, Protocol):
+    """Questions that are asked while `run` runs."""
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+
+
+class Operator:
+    """Everything that runs in one operator process."""
+
+    def __init__(
+        self,
+        kinds: Iterable[Kind],
+        settings: Settings,
+        connect: Callable[[Metrics], Client],
+        ask: Callable[[Client, Callable[[Item], None]], Asking],
+    ) -> None:
+        clock = SystemClock()
+        by_name = {kind.name: kind for kind in kinds}
+        self._settings, self._connect = settings, connect
+        self.metrics = Metrics()
+        self.queue: Queue[Item] = Queue(clock, Backoff())
+        self._client = connect(self.metrics)
+        contest = Contest(clock, self.metrics.child_differed)
+        self._watching = Watching(by_name, self.queue, gone=contest.forget)
+        caches = self._watching.caches
+        self._asking = ask(self._client, self._watching.wake)
+        self._controller = Controller(
+            kinds=by_name,
+            client=self._client,
+            caches=caches,
+            queue=self.queue,
+            gather=Gather(self._client, caches, self._watching.interest, self._asking, clock),
+            applier=Applier(self._client, caches, contest),
+            events=Events(self._client, clock, settings.identity),
+            clock=clock,
+            metrics=self.metrics,
+        )
+        self._leadership = Leadership(lambda: connect(self.metrics), settings.lease, settings.identity)
+        self._publish(by_name)
+
+    def _publish(self, kinds: dict[str, Kind]) -> None:
+        self.metrics.read("queue_depth", lambda: self.queue.depth)
+        self.metrics.read("queue_age_seconds", lambda: self.queue.age)
+        self.metrics.read("leader", lambda: float(self._leadership.leading))
+        for name, kind in kinds.items():
+            cache = self._watching.caches[kind.resource]
+            self.metrics.count_objects(name, lambda cache=cache: float(len(cache)))  # type: ignore[misc]
+
+    async def run(self) -> None:
+        """Run until cancelled. The workers end first, then the Lease is given back, then the watches end."""
+        settings = self._settings
+        health = Health(self._role, self._watching.troubles, self.metrics.registry)
+        try:
+            async with (
+                health.serve(settings.host, settings.health_port, settings.metrics_port),
+                asyncio.TaskGroup() as group,
+            ):
+                watching = group.create_task(
+                    self._watching.run(self._client, settings.namespace, self.metrics.watch_restarted)
+                )
+                try:
+                    await self._leadership.run(self._lead)
+                finally:
+                    watching.cancel()
+        finally:
+            await self._client.close()
+
+    async def _lead(self) -> None:
+        self._watching.enqueue_all()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._asking.run())
+            for _ in range(self._settings.workers):
+                group.create_task(self._controller.work())
+
+    def _role(self) -> str:
+        return "leader" if self._leadership.leading else "standby"

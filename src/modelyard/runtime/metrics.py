@@ -1,0 +1,77 @@
+"""What Prometheus may ask of the operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modelyard.core.resources import Resource
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """Every metric of the operator, in a registry of its own. docs/guides/operating.md lists them."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._reconciles = Counter(
+            "modelyard_reconciles", "Reconciles by kind and outcome.", ("kind", "outcome"), registry=registry
+        )
+        self._seconds = Histogram(
+            "modelyard_reconcile_seconds", "How long a reconcile took.", ("kind",), buckets=_BUCKETS, registry=registry
+        )
+        self._requests = Counter(
+            "modelyard_api_requests", "Requests to the API server.", ("verb", "resource", "code"), registry=registry
+        )
+        self._api_seconds = Histogram(
+            "modelyard_api_seconds", "How long the API server took.", ("verb",), buckets=_BUCKETS, registry=registry
+        )
+        self._restarts = Counter(
+            "modelyard_watch_restarts", "Watches that had to be opened again.", ("resource",), registry=registry
+        )
+        self._children = Counter(
+            "modelyard_child_differences",
+            "Children found changed (repaired) or not kept as written (not_kept).",
+            ("what", "resource"),
+            registry=registry,
+        )
+        self._gauges = {
+            name: Gauge(f"modelyard_{name}", text, registry=registry)
+            for name, text in (
+                ("queue_depth", "Objects that wait for a worker."),
+                ("queue_age_seconds", "How long the oldest of them has waited."),
+                ("leader", "1 when this replica leads."),
+            )
+        }
+        self._objects = Gauge("modelyard_objects", "Objects by kind.", ("kind",), registry=registry)
+
+    def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
+        """Count one reconcile."""
+        self._reconciles.labels(kind, outcome).inc()
+        self._seconds.labels(kind).observe(seconds)
+
+    def requested(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        """Count one request to the API server."""
+        self._requests.labels(verb, resource, str(code)).inc()
+        self._api_seconds.labels(verb).observe(seconds)
+
+    def watch_restarted(self, resource: Resource) -> None:
+        """Count a watch that had to be opened again."""
+        self._restarts.labels(resource.label).inc()
+
+    def child_differed(self, what: str, resource: str) -> None:
+        """Count a child that was not as we wrote it."""
+        self._children.labels(what, resource).inc()
+
+    def read(self, gauge: str, source: Callable[[], float]) -> None:
+        """Say where the value of a gauge comes from."""
+        self._gauges[gauge].set_function(source)
+
+    def count_objects(self, kind: str, source: Callable[[], float]) -> None:
+        """Say where the number of objects of a kind comes from."""
+        self._objects.labels(kind).set_function(source)

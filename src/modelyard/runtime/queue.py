@@ -1,0 +1,144 @@
+"""The keyed queue: every key at most once in it, and never in two hands at a time.
+
+It knows nothing of Kubernetes. A key that is added while it is being worked on is handed out again afterwards, so no
+change is ever lost; a hundred changes meanwhile are one more turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from modelyard.runtime.backoff import Backoff
+    from modelyard.runtime.clock import Clock, Timer
+
+T = TypeVar("T", bound="Hashable")
+
+
+class Queue(Generic[T]):
+    """Keys that want attention, now or later."""
+
+    def __init__(self, clock: Clock, backoff: Backoff) -> None:
+        self._clock, self._backoff = clock, backoff
+        self._ready: deque[T] = deque()
+        self._since: dict[T, float] = {}
+        self._working: set[T] = set()
+        self._again: set[T] = set()
+        self._due: dict[T, float] = {}
+        self._heap: list[tuple[float, int, T]] = []
+        self._order = 0
+        self._timer: Timer | None = None
+        self._failures: dict[T, int] = {}
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def add(self, key: T) -> None:
+        """Hand this key out as soon as a worker is free. An appointment for later is dropped: it comes now."""
+        self._due.pop(key, None)
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._since:
+            self._since[key] = self._clock.monotonic()
+            self._ready.append(key)
+            self._wake_one()
+
+    def add_after(self, key: T, seconds: float) -> None:
+        """Hand this key out after a while; of several appointments the earliest counts."""
+        due = self._clock.monotonic() + seconds
+        if key in self._since or key in self._again or self._due.get(key, due + 1) <= due:
+            return
+        self._due[key] = due
+        self._order += 1
+        heapq.heappush(self._heap, (due, self._order, key))
+        self._set_timer()
+
+    def retry(self, key: T, at_least: float = 0.0) -> None:
+        """Hand this key out after its back-off, which doubles with every failure in a row."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        self.add_after(key, max(at_least, self._backoff.delay(self._failures[key])))
+
+    def succeeded(self, key: T) -> None:
+        """Forget the failures of a key."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: T) -> int:
+        """Return how many times in a row this key has failed."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: T) -> None:
+        """Drop everything known of a key that is gone for good."""
+        self._failures.pop(key, None)
+        self._due.pop(key, None)
+
+    async def get(self) -> T:
+        """Wait for a key and take it into work; call `done` with it afterwards."""
+        while not self._ready:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                # The key that woke us must wake somebody else, or it would lie here with a worker idle.
+                if not self._abandon(waiter) and self._ready:
+                    self._wake_one()
+                raise
+        key = self._ready.popleft()
+        del self._since[key]
+        self._working.add(key)
+        return key
+
+    def done(self, key: T) -> None:
+        """Say that work on a key has ended; if it was added meanwhile, it is handed out again."""
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    @property
+    def depth(self) -> int:
+        """How many keys wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def age(self) -> float:
+        """How long the oldest key has been waiting."""
+        return self._clock.monotonic() - self._since[self._ready[0]] if self._ready else 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is waiting now or being worked on."""
+        return not self._ready and not self._working
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _abandon(self, waiter: asyncio.Future[None]) -> bool:
+        if waiter not in self._waiters:
+            return False
+        self._waiters.remove(waiter)
+        return True
+
+    def _set_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if self._heap:
+            self._timer = self._clock.call_later(max(0.0, self._heap[0][0] - self._clock.monotonic()), self._release)
+
+    def _release(self) -> None:
+        now = self._clock.monotonic()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == due:
+                self.add(key)
+        self._set_timer()

@@ -1,0 +1,73 @@
+"""The one place that writes a status: once at the end of a reconcile, and only when something changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, merged
+from modelyard.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msgspec import Struct
+
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Kind
+
+Json = dict[str, Any]
+
+RUNTIME_CONDITIONS = frozenset({"Paused", "Applied"})
+"""Condition types that the runtime states of every kind: only when there is something to say."""
+
+
+def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None, now: str) -> Json:
+    """Return the status to store, from what a kind said and what the runtime adds."""
+    stated: Json = msgspec.json.decode(msgspec.json.encode(status))
+    conditions: tuple[Condition, ...] = getattr(status, "conditions", ())
+    if warning:
+        conditions = (*conditions, failing("Applied", warning))
+    return {
+        **stated,
+        "observedGeneration": stored.meta.generation,
+        "conditions": _conditions(stored, conditions, frozenset(kind.conditions) | RUNTIME_CONDITIONS, now),
+    }
+
+
+def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
+    """Return the status of an object of which no status can be worked out. What was known of it stays."""
+    conditions = _conditions(stored, (failing("Ready", problem),), RUNTIME_CONDITIONS, now)
+    return {**kind.stuck, "observedGeneration": stored.meta.generation, "conditions": conditions}
+
+
+def paused(stored: Stored, now: str) -> Json:
+    """Return the status of an object that we were told to leave alone."""
+    said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to go on")
+    return {"conditions": _conditions(stored, (said,), frozenset(), now)}
+
+
+def changes(stored: Stored, status: Json) -> Json:
+    """Return the merge patch from the stored status to the wanted one; empty when they are equal."""
+    return _difference(stored.status, status)
+
+
+def _conditions(stored: Stored, stated: Iterable[Condition], owned: frozenset[str], now: str) -> list[Json]:
+    before = stored.status.get("conditions") or []
+    known = [entry for entry in before if isinstance(entry, dict)]
+    return merged(stated, known, owned, stored.meta.generation, now)
+
+
+def _difference(old: Json, new: Json) -> Json:
+    patch: Json = {}
+    for name, value in new.items():
+        if value is None:
+            patch |= {name: None} if name in old else {}
+        elif isinstance(value, dict) and isinstance(old.get(name), dict):
+            gone = dict.fromkeys(old[name].keys() - value.keys())
+            if inner := {**gone, **_difference(old[name], value)}:
+                patch[name] = inner
+        elif old.get(name) != value or name not in old:
+            patch[name] = value
+    return patch
