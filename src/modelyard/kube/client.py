@@ -1,0 +1,196 @@
+"""The requests that Modelyard makes of the API server. Nothing is retried here and nothing is remembered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+
+from modelyard.core.names import FIELD_MANAGER
+from modelyard.kube import wire
+from modelyard.kube.errors import BadRequest, from_answer
+
+if TYPE_CHECKING:
+    from modelyard.core.resources import Key, Resource
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kube.transport import Transport
+    from modelyard.kube.wire import Page
+
+Observe = Callable[[str, str, int, float], None]
+"""Hears of every request: RBAC verb, resource label, HTTP status (0: no answer), seconds until the answer."""
+
+PAGE: Final = 500
+
+_METHODS: Final = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+_AS_US: Final = {"fieldManager": FIELD_MANAGER}
+_BY_FORCE: Final = {**_AS_US, "force": "true"}
+
+_JSON: Final = "application/json"
+# JSON is YAML too, and saves both sides a YAML parser's time.
+_APPLY: Final = "application/apply-patch+yaml"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_JSON_PATCH: Final = "application/json-patch+json"
+
+
+class Client:
+    """One API server, as one identity."""
+
+    def __init__(self, transport: Transport, observe: Observe | None = None) -> None:
+        self._transport = transport
+        self._observe = observe
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def get(self, resource: Resource, key: Key) -> Stored:
+        """Read one object."""
+        return wire.stored(resource, await self._ask("get", resource.label, _path(resource, key)))
+
+    async def get_full(self, resource: Resource, key: Key, subresource: str = "") -> Json:
+        """Read one object with everything in it, `managedFields` included."""
+        return wire.full(await self._ask("get", _label(resource, subresource), _path(resource, key, subresource)))
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        selector: str = "",
+        limit: int = PAGE,
+        token: str = "",
+        revision: str = "",
+        *,
+        field_selector: str = "",
+    ) -> Page:
+        """Read one page of a list: the first, or the one that the token of the page before leads to."""
+        query = {"limit": str(limit), **selection(selector, field_selector)}
+        query |= {"continue": token} if token else {}
+        query |= {"resourceVersion": revision} if revision else {}
+        return wire.page(resource, await self._ask("list", resource.label, _collection(resource, namespace), query))
+
+    async def create(self, resource: Resource, body: Json) -> Stored:
+        """Store a new object; its metadata says where."""
+        path = _collection(resource, body["metadata"].get("namespace", ""))
+        return wire.stored(resource, await self._ask("create", resource.label, path, _AS_US, body))
+
+    async def replace(self, resource: Resource, key: Key, body: Json) -> Stored:
+        """Store an object in place of the one that has its resource version."""
+        return wire.stored(resource, await self._ask("update", resource.label, _path(resource, key), _AS_US, body))
+
+    async def apply(self, resource: Resource, key: Key, body: Json) -> Stored:
+        """Make the stored fields equal to these by server-side apply, whoever owned them."""
+        path = _path(resource, key)
+        return wire.stored(resource, await self._ask("patch", resource.label, path, _BY_FORCE, body, _APPLY))
+
+    async def merge_patch(self, resource: Resource, key: Key, patch: Json, subresource: str = "") -> Stored:
+        """Change the fields that the patch holds; None takes a field away."""
+        label, path = _label(resource, subresource), _path(resource, key, subresource)
+        return wire.stored(resource, await self._ask("patch", label, path, _AS_US, patch, _MERGE_PATCH))
+
+    async def json_patch(
+        self, resource: Resource, key: Key, operations: Sequence[Json], subresource: str = ""
+    ) -> Stored:
+        """Carry out operations such as `test` and `replace`: all of them, or none."""
+        label, path = _label(resource, subresource), _path(resource, key, subresource)
+        return wire.stored(resource, await self._ask("patch", label, path, _AS_US, operations, _JSON_PATCH))
+
+    async def delete(self, resource: Resource, key: Key, uid: str) -> None:
+        """Delete exactly this object. A successor of the same name is left alone (Conflict)."""
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
+        await self._ask("delete", resource.label, _path(resource, key), body=options)
+
+    async def raw(self, path: str) -> bytes:
+        """Read what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""
+        return await self._ask("get", "raw", path)
+
+    @asynccontextmanager
+    async def watch(
+        self, resource: Resource, namespace: str, query: Mapping[str, str], *, idle: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch and give its lines. It breaks when the server is silent for `idle` seconds."""
+        path = _collection(resource, namespace)
+        async with AsyncExitStack() as stack:
+            with self._observed("watch", resource.label) as answered:
+                opening = self._transport.stream(path, query={"watch": "1", **query}, idle=idle)
+                stream = await stack.enter_async_context(opening)
+                answered(stream.status)
+            if stream.status != 200:
+                body = b"\n".join([line async for line in stream.lines])
+                raise from_answer(stream.status, stream.headers, body, "watch", resource.label)
+            yield stream.lines
+
+    async def _ask(
+        self,
+        verb: str,
+        label: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Json | Sequence[Json] | None = None,
+        content_type: str = _JSON,
+    ) -> bytes:
+        encoded = None if body is None else msgspec.json.encode(body)
+        with self._observed(verb, label) as answered:
+            response = await self._transport.request(
+                _METHODS[verb], path, query=query, body=encoded, content_type=content_type
+            )
+            answered(response.status)
+        if 200 <= response.status < 300:
+            return response.body
+        raise from_answer(response.status, response.headers, response.body, verb, label)
+
+    @contextmanager
+    def _observed(self, verb: str, label: str) -> Iterator[Callable[[int], None]]:
+        """Measure a request, whether it is answered, fails or is cancelled."""
+        started, code = time.perf_counter(), 0
+
+        def answered(status: int) -> None:
+            nonlocal code
+            code = status
+
+        try:
+            yield answered
+        finally:
+            if self._observe:
+                self._observe(verb, label, code, time.perf_counter() - started)
+
+
+def selection(selector: str, field_selector: str) -> dict[str, str]:
+    """Return the query that narrows a list or a watch."""
+    wanted = {"labelSelector": selector, "fieldSelector": field_selector}
+    return {name: value for name, value in wanted.items() if value}
+
+
+def _label(resource: Resource, subresource: str) -> str:
+    return f"{resource.label}/{subresource}" if subresource else resource.label
+
+
+def _collection(resource: Resource, namespace: str) -> str:
+    return resource.path(_segment("namespace", namespace) if namespace else "")
+
+
+def _path(resource: Resource, key: Key, subresource: str = "") -> str:
+    # With an empty part the path would be that of a whole collection, and a delete would empty it.
+    namespace = _segment("namespace", key.namespace) if resource.namespaced else ""
+    return resource.path(namespace, _segment("name", key.name), subresource)
+
+
+def _segment(what: str, text: str) -> str:
+    if text in {"", ".", ".."} or "/" in text or "%" in text:
+        raise BadRequest(400, "BadName", f"{text[:64]!r} cannot be the {what} of an object")
+    return quote(text, safe="")

@@ -1,0 +1,187 @@
+"""Find the cluster: `KUBECONFIG`, else the pod we run in, else `~/.kube/config`.
+
+What we do not support is refused by name. A proxy, an impersonation or an auth provider that was silently left out
+would reach another server, or reach it as somebody else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from modelyard.kube.connection import Connection
+from modelyard.kube.errors import ConfigInvalid
+from modelyard.kube.exec_plugin import API_VERSIONS, Command, ExecPlugin
+from modelyard.kube.identity import Credentials, Files, Fixed, Identity, Renewed
+from modelyard.kube.kubeconfig import Chosen, Cluster, Place, User, choose
+from modelyard.kube.tls import trusting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a kubelet puts what a pod needs to reach the API server."""
+
+_EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+
+
+def find(environ: Mapping[str, str], *, home: Path | None = None, account: Path = SERVICE_ACCOUNT) -> Connection:
+    """Return the way to the cluster that these environment variables stand for."""
+    listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if listed:
+        return from_kubeconfig(listed)
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster(environ, account)
+    usual = (home or Path.home()) / ".kube" / "config"
+    if usual.exists():
+        return from_kubeconfig([usual])
+    raise ConfigInvalid("no cluster", "", f"KUBECONFIG is not set, {usual} does not exist, and this is not a pod")
+
+
+def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
+    """Return the way to the cluster whose pod we are, as our service account."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigInvalid("environment", "KUBERNETES_SERVICE_HOST", "is not set; this is not a pod")
+    token = account / "token"
+    if not token.exists():
+        raise ConfigInvalid(str(token), "", "does not exist; set automountServiceAccountToken: true in the pod")
+    authority = _text(account / "ca.crt", ConfigInvalid(str(account), "ca.crt", "cannot be read"))
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        credentials=Renewed(Files(token=token).fetch),
+        namespace=_text(account / "namespace", ConfigInvalid(str(account), "namespace", "cannot be read")).strip(),
+        authority=_certificates(authority, ConfigInvalid(str(account), "ca.crt", "holds no usable certificate")),
+    )
+
+
+def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
+    """Return the way to the cluster of a context; of the current one when none is named."""
+    chosen = choose(files, context)
+    cluster, place = chosen.cluster, chosen.cluster_place
+    authority = _authority(cluster, place)
+    return Connection(
+        server=_server(cluster, place),
+        credentials=_credentials(chosen, authority),
+        namespace=chosen.namespace or "default",
+        authority=authority,
+        server_name=cluster.tls_server_name,
+        verify=not cluster.insecure_skip_tls_verify,
+    )
+
+
+def _server(cluster: Cluster, place: Place) -> str:
+    if cluster.proxy_url:
+        raise place.wrong("cluster.proxy-url", "proxies are not supported; connect directly or through a tunnel")
+    url = urlsplit(cluster.server)
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        raise place.wrong("cluster.server", "must be a URL such as https://host:6443")
+    if url.username or url.query or url.fragment:
+        raise place.wrong("cluster.server", "must not hold a user, a query or a fragment")
+    return cluster.server.rstrip("/")
+
+
+def _authority(cluster: Cluster, place: Place) -> str:
+    if not (cluster.certificate_authority_data or cluster.certificate_authority):
+        return ""
+    if cluster.insecure_skip_tls_verify:
+        raise place.wrong("cluster.insecure-skip-tls-verify", "must not be set together with a certificate authority")
+    if cluster.certificate_authority_data:
+        field = "cluster.certificate-authority-data"
+        text = _decoded(cluster.certificate_authority_data, place, field).decode(errors="replace")
+        return _certificates(text, place.wrong(field, "holds no usable certificate"))
+    path, field = place.path(cluster.certificate_authority), "cluster.certificate-authority"
+    text = _text(path, place.wrong(field, f"{path} cannot be read"))
+    return _certificates(text, place.wrong(field, f"{path} holds no usable certificate"))
+
+
+def _credentials(chosen: Chosen, authority: str) -> Credentials:
+    user, place = chosen.user, chosen.user_place
+    _refuse_unsupported(user, place)
+    if user.exec is not None and not (user.token or user.token_file):
+        return Renewed(_plugin(user.exec, place, chosen.cluster, authority).fetch)
+    files = Files(
+        rest=Identity(
+            token=user.token,
+            certificate=_decoded(user.client_certificate_data, place, "user.client-certificate-data"),
+            key=_decoded(user.client_key_data, place, "user.client-key-data"),
+        ),
+        token=_named(user.token_file, place),
+        certificate=None if user.client_certificate_data else _named(user.client_certificate, place),
+        key=None if user.client_key_data else _named(user.client_key, place),
+    )
+    if bool(files.certificate or files.rest.certificate) != bool(files.key or files.rest.key):
+        raise place.wrong("user", "a client certificate and its key must be given together")
+    return Renewed(files.fetch) if files.token or files.certificate or files.key else Fixed(files.rest)
+
+
+def _refuse_unsupported(user: User, place: Place) -> None:
+    if user.auth_provider is not None:
+        raise place.wrong("user.auth-provider", "auth providers are not supported; use an exec plugin")
+    if user.impersonate is not None:
+        raise place.wrong("user.as", "impersonation is not supported; use credentials of that user")
+    if user.username:
+        raise place.wrong("user.username", "passwords are not supported; use a token or a client certificate")
+
+
+def _plugin(command: Command, place: Place, cluster: Cluster, authority: str) -> ExecPlugin:
+    if command.api_version not in API_VERSIONS:
+        raise place.wrong("user.exec.apiVersion", f"must be one of {', '.join(API_VERSIONS)}")
+    if command.interactive_mode == "Always":
+        raise place.wrong("user.exec.interactiveMode", "must not be Always; there is no terminal to ask at")
+    if not command.command:
+        raise place.wrong("user.exec.command", "must not be empty")
+    if "/" in command.command:
+        command = msgspec.structs.replace(command, command=str(place.path(command.command)))
+    return ExecPlugin(command, _shown(cluster, authority) if command.provide_cluster_info else None)
+
+
+def _shown(cluster: Cluster, authority: str) -> dict[str, Any]:
+    """Return what a plugin is told of the cluster; empty fields are left out, as kubectl does."""
+    extensions = {entry.name: entry.extension for entry in cluster.extensions or ()}
+    told = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
+        "config": extensions.get(_EXEC_EXTENSION),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _named(text: str, place: Place) -> Path | None:
+    return place.path(text) if text else None
+
+
+def _decoded(text: str, place: Place, field: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise place.wrong(field, "is not base64") from None
+
+
+def _text(path: Path, otherwise: ConfigInvalid) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise otherwise from error
+
+
+def _certificates(text: str, otherwise: ConfigInvalid) -> str:
+    """Return the certificates if OpenSSL takes them: here the place of the mistake is known, later it is not."""
+    # Bundles carry names in comments, in any script, and Python takes ASCII only.
+    certificates = text.encode("ascii", "ignore").decode()
+    if "-----BEGIN" not in certificates:
+        raise otherwise
+    try:
+        trusting(certificates, verify=True)
+    except ssl.SSLError as error:
+        raise otherwise from error
+    return certificates

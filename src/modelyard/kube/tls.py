@@ -1,0 +1,38 @@
+"""TLS towards the API server: whom we trust, and the certificate we show."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelyard.kube.errors import NoCredentials
+
+if TYPE_CHECKING:
+    from modelyard.kube.identity import Identity
+
+
+def trusting(authority: str, verify: bool) -> ssl.SSLContext:
+    """Return a context that trusts this authority (PEM), the system's when it is empty, or everybody."""
+    context = ssl.create_default_context(cadata=authority or None)
+    # Python 3.13 made this a default. It refuses the authorities of many clusters for a missing key identifier, which
+    # no other Kubernetes client asks for. Chain, dates and host name are verified all the same.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def show_certificate(context: ssl.SSLContext, identity: Identity) -> None:
+    """Make a context answer the server's question for a client certificate."""
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
+        # OpenSSL reads certificates from files only. The folder is readable by us alone and gone a moment later.
+        both = Path(folder, "both.pem")
+        both.write_bytes(identity.certificate + b"\n" + identity.key)
+        try:
+            # An empty password: OpenSSL would otherwise ask the terminal for that of an encrypted key.
+            context.load_cert_chain(both, password="")
+        except ssl.SSLError as error:
+            raise NoCredentials(f"the client certificate and its key cannot be used: {error.reason}") from error

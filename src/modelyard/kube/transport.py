@@ -1,0 +1,234 @@
+"""The seam between what we ask and how it travels: two methods, and one implementation over aiohttp.
+
+A transport knows HTTP and credentials. It does not know what an answer means: every status is returned as it is, and
+only the absence of a complete answer is an error (`Unavailable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlencode
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from modelyard import __version__
+from modelyard.kube.errors import Unavailable, quoted
+from modelyard.kube.tls import show_certificate, trusting
+
+if TYPE_CHECKING:
+    import ssl
+
+    from modelyard.kube.connection import Connection
+    from modelyard.kube.identity import Identity
+
+REQUEST_TIMEOUT: Final = 30.0
+
+_CONNECT_TIMEOUT: Final = 10.0
+_CONNECTIONS: Final = 64
+# The API server keeps idle connections for 90 s. Leave first, or a request meets a door that is just closing.
+_KEEP_ALIVE: Final = 60.0
+# etcd stores no object above a few MiB. A longer line is no event, and would only fill our memory.
+_LONGEST_LINE: Final = 32 * 1024 * 1024
+
+_HEADERS: Final = {
+    "Accept": "application/json, */*",
+    # Packing costs the server more time than our side of the network saves.
+    "Accept-Encoding": "identity",
+    "User-Agent": f"modelyard/{__version__}",
+}
+
+Query = Mapping[str, str]
+
+
+class Response(Struct, frozen=True):
+    """A complete answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream(Struct, frozen=True):
+    """An answer that goes on: its lines come as the server sends them, without their ends."""
+
+    status: int
+    headers: Mapping[str, str]
+    lines: AsyncIterator[bytes]
+
+
+class Transport(Protocol):
+    """Carries requests to one API server."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 - it also decides whether the request was sent
+    ) -> Response:
+        """Return the answer, whatever its status; `Unavailable` when there is none."""
+
+    def stream(self, path: str, *, query: Query, idle: float) -> AbstractAsyncContextManager[Stream]:
+        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class _Ask(Struct, frozen=True):
+    """One request, ready to be sent, or sent again."""
+
+    method: str
+    url: URL
+    body: bytes | None
+    content_type: str
+    limits: aiohttp.ClientTimeout
+
+
+class _AnswerLost(aiohttp.ClientError):
+    """The connection broke after the request was on its way."""
+
+
+async def _never_twice(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from repeating a write whose answer was lost: the second answer would hide what the first did."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method == "GET":
+            raise
+        raise _AnswerLost(str(error)) from error
+
+
+class HttpTransport:
+    """Transport over aiohttp, with connections that are kept. It must be made inside a running event loop."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # Streams stay open for minutes; from a pool of their own they can never starve the requests.
+        self._requests = _session(_CONNECTIONS)
+        self._streams = _session(0)
+        self._tls: tuple[tuple[bytes, bytes], ssl.SSLContext] | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._requests.close()
+        await self._streams.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 - see Transport
+    ) -> Response:
+        """Return the answer, whatever its status; `Unavailable` when there is none."""
+        # At most half of the time goes into connecting, so that a timeout of the whole means that it was sent.
+        limits = aiohttp.ClientTimeout(total=timeout, connect=min(_CONNECT_TIMEOUT, timeout / 2))
+        ask = _Ask(method, self._url(path, query), body, content_type, limits)
+        with _explained():
+            async with await self._answer(self._requests, ask) as answer:
+                return Response(answer.status, answer.headers, await answer.read())
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, query: Query, idle: float) -> AsyncIterator[Stream]:
+        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds."""
+        limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT, sock_read=idle)
+        ask = _Ask("GET", self._url(path, query), None, "", limits)
+        with _explained():
+            answer = await self._answer(self._streams, ask)
+        async with answer, aclosing(_lines(answer)) as lines:
+            yield Stream(answer.status, answer.headers, lines)
+
+    async def _answer(self, session: aiohttp.ClientSession, ask: _Ask) -> aiohttp.ClientResponse:
+        """Send a request; if the server does not know us any more, once again with renewed credentials."""
+        credentials = self._connection.credentials
+        identity = await credentials.current()
+        answer = await self._send(session, ask, identity)
+        if answer.status != 401:
+            return answer
+        await answer.read()
+        credentials.rejected(identity)
+        return await self._send(session, ask, await credentials.current())
+
+    async def _send(self, session: aiohttp.ClientSession, ask: _Ask, identity: Identity) -> aiohttp.ClientResponse:
+        headers = {"Content-Type": ask.content_type} if ask.body is not None else {}
+        if identity.token:
+            headers["Authorization"] = f"Bearer {identity.token}"
+        return await session.request(
+            ask.method,
+            ask.url,
+            data=ask.body,
+            headers=headers,
+            timeout=ask.limits,
+            # A redirect would carry our token to another server.
+            allow_redirects=False,
+            ssl=self._context(identity),
+            server_hostname=self._connection.server_name or None,
+        )
+
+    def _url(self, path: str, query: Query | None) -> URL:
+        asked = f"?{urlencode(query)}" if query else ""
+        return URL(f"{self._connection.server}{path}{asked}", encoded=True)
+
+    def _context(self, identity: Identity) -> ssl.SSLContext | bool:
+        if self._connection.server.startswith("http://"):
+            return True
+        shown = (identity.certificate, identity.key)
+        if self._tls is None or self._tls[0] != shown:
+            context = trusting(self._connection.authority, self._connection.verify)
+            if identity.certificate:
+                show_certificate(context, identity)
+            # aiohttp keeps connections per context: those made with an old certificate are not used again.
+            self._tls = shown, context
+        return self._tls[1]
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    # aiohttp's own line reader gives up above a fixed length, and events may be longer than any we would choose.
+    pending: list[bytes] = []
+    with _explained():
+        async for chunk in answer.content.iter_any():
+            start, *others = chunk.split(b"\n")
+            pending.append(start)
+            for following in others:
+                yield b"".join(pending)
+                pending = [following]
+            if sum(map(len, pending)) > _LONGEST_LINE:
+                raise Unavailable(0, "LineTooLong", "the server sent a line that does not end")
+    if rest := b"".join(pending):
+        yield rest
+
+
+def _session(connections: int) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
+        headers=_HEADERS,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=(_never_twice,),
+    )
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what aiohttp raises into what it means to us: was the request sent or not?"""
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unavailable(0, "NotReached", f"the API server cannot be reached: {error}") from error
+    except TimeoutError as error:
+        raise Unavailable(0, "Timeout", "the API server did not answer in time", uncertain=True) from error
+    except (aiohttp.ClientError, OSError) as error:
+        message = f"the connection to the API server broke: {quoted(str(error))}"
+        raise Unavailable(0, "ConnectionLost", message, uncertain=True) from error
