@@ -6,6 +6,7 @@ time moves only when the status value does.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +64,15 @@ def condition(kind: str, truth: Truth | bool, reason: Reason, message: str) -> C
 def failing(kind: str, problem: Problem, truth: Truth = Truth.FALSE) -> Condition:
     """State that a problem makes this condition false."""
     return condition(kind, truth, problem.reason, problem.text)
+
+
+def ready_since(status: Json) -> datetime | None:
+    """Return when a stored status last turned ready or not ready."""
+    stored = (entry for entry in status.get("conditions") or () if entry.get("type") == "Ready")
+    try:
+        return datetime.fromisoformat(next(stored)["lastTransitionTime"])
+    except (StopIteration, KeyError, TypeError, ValueError):
+        return None
 
 
 def merged(

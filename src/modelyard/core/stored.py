@@ -17,15 +17,15 @@ from modelyard.core.resources import Key, Ref, Resource
 Json = dict[str, Any]
 
 
-class OwnerReference(Struct, frozen=True, rename="camel"):
+class OwnerReference(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Who owns an object."""
 
     api_version: str
     kind: str
     name: str
     uid: str
-    controller: bool = False
-    block_owner_deletion: bool = False
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
 
 
 class Metadata(Struct, frozen=True, rename="camel"):

@@ -104,6 +104,7 @@ class Applier:
         live = live or await self._client.get(child.resource, key)
         _check_ownership(owner, live)
         self._caches[child.resource].wrote(live)
+        body = _with_owner_of(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
             difference = first_difference(body, live.to_dict())
             if difference is None:
@@ -161,9 +162,9 @@ class Applier:
         meta = (await self._client.get_full(resource, key))["metadata"]
         takeover = names.INTENT not in meta.get("annotations", {})
         if entries := as_applied(meta.get("managedFields", []), takeover=takeover):
-            test = {"op": "test", "path": "/metadata/resourceVersion", "value": meta["resourceVersion"]}
-            replace = {"op": "replace", "path": "/metadata/managedFields", "value": entries}
-            await self._write(resource, key, self._client.json_patch(resource, key, [test, replace]))
+            wanted = {"resourceVersion": meta["resourceVersion"], "managedFields": entries}
+            patch = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in wanted.items()]
+            await self._write(resource, key, self._client.json_patch(resource, key, patch))
         self._contest.will_prune(live)
 
     async def _delete(self, owner: Stored, ref: Ref) -> None:
@@ -209,6 +210,16 @@ def complete(owner: Stored, child: Child) -> Json:
     body = {**child.body, "metadata": {**head, "annotations": annotations}}
     annotations[names.INTENT] = fingerprint(body)
     return body
+
+
+def _with_owner_of(live: Stored, body: Json) -> Json:
+    """Return the body with the reference to us as it is stored.
+
+    Who changes a reference needs the right to delete the child, on clusters that check this. An earlier operator may
+    have spelled ours differently, and it means the same.
+    """
+    kept = msgspec.json.decode(msgspec.json.encode(live.meta.controller))
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": [kept]}}
 
 
 def ending(error: KubeError) -> Outcome:

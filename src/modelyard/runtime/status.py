@@ -43,7 +43,9 @@ def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
 
 
 def paused(stored: Stored, now: str) -> Json:
-    """Return the status of an object that we were told to leave alone."""
+    """Return the status of an object that we were told to leave alone: said once, and then not even that again."""
+    if any(entry.get("type") == "Paused" for entry in stored.status.get("conditions") or ()):
+        return {}
     said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to go on")
     return {"conditions": _conditions(stored, (said,), frozenset(), now)}
 

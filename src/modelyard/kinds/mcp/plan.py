@@ -30,7 +30,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
     if problem := nothing_to_run(spec):
         return Plan(blocked=problem)
     if problem := secrets.missing(seen, tls_secret(spec), TLS_KEYS, "spec.server.tls.secretName"):
-        return Plan(blocked=problem, look_again=secrets.LOOK_AGAIN)
+        return Plan(blocked=problem, look_again=secrets.patience(mcp, seen.now))
     common = labels.common("mcp", name)
     return Plan(
         apply=(
@@ -39,7 +39,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, common, spec.hpa, target=name),
         ),
         delete=autoscale.leftovers(spec.hpa, seen),
-        look_again=secrets.LOOK_AGAIN if tls_secret(spec) else None,
+        look_again=secrets.ROTATION if tls_secret(spec) else None,
     )
 
 

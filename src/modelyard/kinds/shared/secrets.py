@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from modelyard.core.conditions import Problem
+from modelyard.core.conditions import Problem, ready_since
 from modelyard.core.plan import Later
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET
@@ -13,11 +13,13 @@ from modelyard.kinds.contract import Named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from modelyard.core.stored import Stored
-    from modelyard.kinds.contract import Seen
+    from modelyard.kinds.contract import Object, Seen
 
-LOOK_AGAIN = Later(30.0, "Secrets are read by name, not watched")
+ROTATION = Later(60.0, "Secrets are read by name, not watched")
+"""How soon a changed Secret is noticed."""
 
 
 def missing(seen: Seen, name: str, keys: Iterable[str], field: str) -> Problem | None:
@@ -39,6 +41,12 @@ def missing(seen: Seen, name: str, keys: Iterable[str], field: str) -> Problem |
             "add what is missing, or name another Secret",
         )
     return None
+
+
+def patience(obj: Object[Any], now: datetime) -> Later:
+    """Return when to look again for a Secret that is missed: often at first, rarely after a while."""
+    waited = (now - since).total_seconds() if (since := ready_since(obj.before)) else 0.0
+    return Later(5.0 if waited < 60 else 15.0 if waited < 600 else 60.0, "a Secret is missing")
 
 
 def digest(secret: Stored | None) -> str:
