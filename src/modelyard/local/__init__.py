@@ -1,0 +1,1 @@
+"""A Kubernetes control plane on this machine, for tests, developers and one-machine mode."""

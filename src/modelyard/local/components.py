@@ -1,0 +1,147 @@
+"""Which flags each program of the control plane is started with.
+
+Pure: paths and ports go in, argument lists come out. Everything listens on 127.0.0.1 or not at all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from msgspec import Struct
+
+from modelyard.local.pki import Keypair
+
+# On Linux any program may listen on these addresses, so on one machine a Service is reachable at its own ClusterIP.
+SERVICE_RANGE = "127.96.0.0/16"
+FIRST_SERVICE_IP = "127.96.0.1"
+_ISSUER = "https://kubernetes.default.svc"
+
+AUDIT_POLICY = yaml.safe_dump(
+    {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]},
+            {"level": "None"},
+        ],
+    }
+)
+
+
+class Trust(Struct, frozen=True):
+    """Whom a server trusts, and how it proves who it is."""
+
+    authority: Path
+    identity: Keypair
+
+
+def etcd(program: Path, data: Path, client_port: int, peer_port: int, trust: Trust, *, durable: bool) -> list[str]:
+    """Return the command line of etcd. Only holders of a certificate of its own authority may speak to it."""
+    client, peer = f"https://127.0.0.1:{client_port}", f"https://127.0.0.1:{peer_port}"
+    certificate, key = trust.identity.certificate, trust.identity.key
+    return [
+        str(program),
+        f"--data-dir={data}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        *(f"--{side}cert-file={certificate}" for side in ("", "peer-")),
+        *(f"--{side}key-file={key}" for side in ("", "peer-")),
+        *(f"--{side}trusted-ca-file={trust.authority}" for side in ("", "peer-")),
+        *(f"--{side}client-cert-auth" for side in ("", "peer-")),
+        "--auto-compaction-retention=5m",
+        "--log-level=warn",
+        *([] if durable else ["--unsafe-no-fsync"]),
+    ]
+
+
+class ApiServer(Struct, frozen=True):
+    """What the API server needs to know of its surroundings."""
+
+    program: Path
+    port: int
+    trust: Trust
+    etcd_port: int
+    etcd_trust: Trust
+    signing_key: Path
+    audit_policy: Path
+    audit_log: Path
+    extra: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return its command line."""
+        return [str(self.program), *self._serving(), *self._storage(), *self._accounts(), *self._audit(), *self.extra]
+
+    def _serving(self) -> list[str]:
+        return [
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            # The endpoints of the service `kubernetes` may not be loopback addresses, and nobody needs them here.
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={self.trust.identity.certificate}",
+            f"--tls-private-key-file={self.trust.identity.key}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            # Without it a stopping server waits for watches, which never end by themselves.
+            "--shutdown-watch-termination-grace-period=500ms",
+            "--profiling=false",
+        ]
+
+    def _storage(self) -> list[str]:
+        return [
+            f"--etcd-servers=https://127.0.0.1:{self.etcd_port}",
+            f"--etcd-cafile={self.etcd_trust.authority}",
+            f"--etcd-certfile={self.etcd_trust.identity.certificate}",
+            f"--etcd-keyfile={self.etcd_trust.identity.key}",
+        ]
+
+    def _accounts(self) -> list[str]:
+        return [
+            "--anonymous-auth=false",
+            "--authorization-mode=RBAC",
+            f"--client-ca-file={self.trust.authority}",
+            f"--service-account-issuer={_ISSUER}",
+            f"--service-account-key-file={self.signing_key}",
+            f"--service-account-signing-key-file={self.signing_key}",
+        ]
+
+    def _audit(self) -> list[str]:
+        return [
+            f"--audit-policy-file={self.audit_policy}",
+            f"--audit-log-path={self.audit_log}",
+            "--audit-log-maxsize=200",
+            "--audit-log-maxbackup=1",
+        ]
+
+
+def controller_manager(program: Path, kubeconfig: Path, authority: Path, signing_key: Path) -> list[str]:
+    """Return the command line of the controllers. Each of them acts under a service account of its own."""
+    return [
+        str(program),
+        *_client(kubeconfig),
+        "--use-service-account-credentials",
+        f"--service-account-private-key-file={signing_key}",
+        f"--root-ca-file={authority}",
+    ]
+
+
+def scheduler(program: Path, kubeconfig: Path) -> list[str]:
+    """Return the command line of the scheduler."""
+    return [str(program), *_client(kubeconfig)]
+
+
+def _client(kubeconfig: Path) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        "--profiling=false",
+    ]

@@ -1,0 +1,197 @@
+"""A real Kubernetes control plane on this machine: etcd, API server and, if wanted, controllers and scheduler.
+
+It belongs to one folder and to the process that started it: it ends with that process, however that ends, and a second
+start in the same folder goes on with the same objects, authority and ports. Nodes are not its business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local import components
+from modelyard.local.admin import Admin
+from modelyard.local.files import file_name, private_folder, write_private
+from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfig
+from modelyard.local.pki import Authority, signing_key
+from modelyard.local.ports import keep_ports
+from modelyard.local.processes import Program, tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.local.pki import Keypair
+
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_TOKEN_SECONDS = 24 * 3600
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", components.FIRST_SERVICE_IP)
+_DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
+_DEFAULT_ACCOUNT = f"{_DEFAULT_NAMESPACE}/serviceaccounts/default"
+
+
+class NotReady(ModelyardError):
+    """Something runs but did not become ready in time."""
+
+
+class ControlPlane:
+    """The control plane of one folder.
+
+    `workloads` adds the controllers and the scheduler; without them only the API answers. Without `durable` a power
+    cut may lose data, and everything is faster: meant for tests and benchmarks.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        assets: Path,
+        *,
+        workloads: bool = True,
+        durable: bool = True,
+        apiserver_flags: tuple[str, ...] = (),
+    ) -> None:
+        self.folder = private_folder(folder.resolve())
+        self.assets = assets.resolve()
+        self._logs = private_folder(self.folder / "logs")
+        self._kubeconfigs = private_folder(self.folder / "kubeconfigs")
+        self._ports = keep_ports(self.folder / "ports.json", ("apiserver", "etcd", "etcd-peer"))
+        self._authority = Authority.open(self.folder / "pki", "modelyard")
+        self._signing_key = signing_key(self.folder / "pki" / "service-accounts.key")
+        self.url = f"https://127.0.0.1:{self._ports['apiserver']}"
+        self.kubeconfig = self.client_kubeconfig("admin", ("system:masters",))
+        self.admin = Admin(self.url, self.ca, self._identity("admin", "system:masters"))
+        self._etcd = self._etcd_program(durable=durable)
+        self._apiserver = self._apiserver_program(apiserver_flags)
+        self._workers = [self._controllers_program(), self._scheduler_program()] if workloads else []
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that every client of the API server must trust."""
+        return self._authority.certificate_file
+
+    @property
+    def audit_log(self) -> Path:
+        """Every write that the API server has answered, one JSON document a line."""
+        return self._logs / "audit.log"
+
+    @property
+    def kubectl(self) -> Path:
+        """The `kubectl` that fits this API server."""
+        return self.assets / "kubectl"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process ids of what runs now, by program name."""
+        return {program.name: program.pid for program in self._programs if program.pid is not None}
+
+    async def start(self) -> None:
+        """Start everything and return when it is ready to take objects; or stop everything and say what is wrong."""
+        try:
+            await self._etcd.start()
+            await self._start_apiserver()
+            for worker in self._workers:
+                await worker.start()
+            if self._workers:
+                await self._until(_DEFAULT_ACCOUNT)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop everything that runs, in the order in which one needs the other."""
+        await self.admin.close()
+        async with asyncio.TaskGroup() as group:
+            for worker in self._workers:
+                group.create_task(worker.stop())
+        await self._apiserver.stop()
+        await self._etcd.stop()
+
+    async def restart_apiserver(self) -> None:
+        """Stop the API server, if it runs, and start it again on the same port."""
+        await self._apiserver.stop()
+        await self._start_apiserver()
+
+    async def kill_apiserver(self) -> None:
+        """End the API server as a crash would."""
+        await self._apiserver.kill()
+
+    def client_kubeconfig(self, user: str, groups: tuple[str, ...] = ()) -> Path:
+        """Write the kubeconfig of a user who has a client certificate."""
+        user_entry = by_certificate(self._authority.client(user, groups))
+        return self._kubeconfig(file_name(user, *groups), user_entry)
+
+    async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """Write the kubeconfig of a service account that exists, with a token good for a day."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        answer = await self.admin.create(path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
+        return self._kubeconfig(file_name(namespace, name), by_token(answer["status"]["token"]), namespace)
+
+    @property
+    def _programs(self) -> list[Program]:
+        return [self._etcd, self._apiserver, *self._workers]
+
+    async def _start_apiserver(self) -> None:
+        await self._apiserver.start()
+        await self._until("/readyz")
+        await self._until(_DEFAULT_NAMESPACE)
+
+    async def _until(self, path: str) -> None:
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                while not await self.admin.answers(path):
+                    for program in self._programs:
+                        program.check()
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            log = self._apiserver.log
+            raise NotReady(f"{path} did not answer within {_START_SECONDS:.0f} s; {log} ends:\n{tail(log)}") from None
+
+    def _kubeconfig(self, stem: str, user: dict[str, str], namespace: str = "default") -> Path:
+        return write_kubeconfig(self._kubeconfigs / f"{stem}.yaml", self.url, self.ca.read_bytes(), user, namespace)
+
+    def _identity(self, user: str, *groups: str) -> Keypair:
+        return self._authority.store(user, self._authority.client(user, groups))
+
+    def _program(self, command: list[str]) -> Program:
+        name = command[0].rpartition("/")[2]
+        return Program(command, log=self._logs / f"{name}.log")
+
+    def _etcd_program(self, *, durable: bool) -> Program:
+        data, ports = private_folder(self.folder / "etcd"), self._ports
+        command = components.etcd(
+            self.assets / "etcd", data, ports["etcd"], ports["etcd-peer"], self._etcd_trust(), durable=durable
+        )
+        return self._program(command)
+
+    def _etcd_trust(self) -> components.Trust:
+        # An authority of its own: with the other one, every client certificate of the API would open the database.
+        authority = Authority.open(self.folder / "pki" / "etcd", "modelyard-etcd")
+        return components.Trust(
+            authority.certificate_file, authority.store("etcd", authority.server("etcd", _LOOPBACK))
+        )
+
+    def _apiserver_program(self, extra: tuple[str, ...]) -> Program:
+        identity = self._authority.store("apiserver", self._authority.server("apiserver", (*_LOOPBACK, *_NAMES)))
+        server = components.ApiServer(
+            program=self.assets / "kube-apiserver",
+            port=self._ports["apiserver"],
+            trust=components.Trust(self.ca, identity),
+            etcd_port=self._ports["etcd"],
+            etcd_trust=self._etcd_trust(),
+            signing_key=self._signing_key,
+            audit_policy=write_private(self.folder / "audit-policy.yaml", components.AUDIT_POLICY.encode()),
+            audit_log=self.audit_log,
+            extra=extra,
+        )
+        return self._program(server.command())
+
+    def _controllers_program(self) -> Program:
+        kubeconfig = self.client_kubeconfig("system:kube-controller-manager")
+        program = self.assets / "kube-controller-manager"
+        return self._program(components.controller_manager(program, kubeconfig, self.ca, self._signing_key))
+
+    def _scheduler_program(self) -> Program:
+        kubeconfig = self.client_kubeconfig("system:kube-scheduler")
+        return self._program(components.scheduler(self.assets / "kube-scheduler", kubeconfig))

@@ -1,0 +1,34 @@
+"""Files that nobody else on the machine may read, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NOT_IN_FILE_NAMES = re.compile(r"[^a-zA-Z0-9.]+")
+
+
+def private_folder(folder: Path) -> Path:
+    """Create a folder, or narrow an existing one, so that only we can enter it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def write_private(file: Path, content: bytes) -> Path:
+    """Replace a file in one step, readable by us only, so that a crash never leaves half of it."""
+    partial = file.with_name(f".{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+    return partial.replace(file)
+
+
+def file_name(*words: str) -> str:
+    """Return a file name that tells what it is about, such as `system-kube-scheduler`."""
+    return "-".join(_NOT_IN_FILE_NAMES.sub("-", word).strip("-.") for word in words if word)

@@ -1,0 +1,54 @@
+"""Free loopback ports that stay the same from one start to the next."""
+
+from __future__ import annotations
+
+import random
+import socket
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local.files import write_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Below the ports that systems give to outgoing connections, so that none of those takes ours before we listen.
+_RANGE = range(15_000, 32_000)
+_TRIES = 200
+
+
+class NoFreePort(ModelyardError):
+    """Nothing can listen on loopback."""
+
+
+def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
+    """Return a free port for each name: the one of the last start unless somebody has taken it meanwhile."""
+    kept = msgspec.json.decode(file.read_bytes(), type=dict[str, int]) if file.exists() else {}
+    fresh = iter(free_ports(len(names)))
+    ports = {name: kept[name] if name in kept and is_free(kept[name]) else next(fresh) for name in names}
+    write_private(file, msgspec.json.encode(ports))
+    return ports
+
+
+def free_ports(count: int) -> list[int]:
+    """Return different ports of 127.0.0.1 on which nobody listens."""
+    # Drawn at random, so that two control planes that start at the same time do not choose the same ones.
+    drawn = random.SystemRandom().sample(_RANGE, _TRIES)
+    free = list(islice(filter(is_free, drawn), count))
+    if len(free) < count:
+        raise NoFreePort(f"fewer than {count} of {_TRIES} loopback ports are free; end the programs that hold them")
+    return free
+
+
+def is_free(port: int) -> bool:
+    """Whether somebody could listen on this port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

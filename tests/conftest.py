@@ -1,0 +1,119 @@
+"""What all tests share: one real cluster for the whole run, a namespace and a `kubectl` for each test."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+import pytest
+
+from controlplane import build
+from modelyard.core.resources import EVENT, POD
+from modelyard.kinds.mcp import MCP
+from modelyard.local.cluster import Cluster, running_cluster
+from tests.support.mcpserver import McpServers
+from tests.support.operators import ROOT, OperatorProcess, running_operator
+from tests.support.recorder import Recorder, recording
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+_KUBECTL_SECONDS = 60.0
+_ACCOUNT_SECONDS = 30.0
+
+
+class Kubectl(Protocol):
+    """Run `kubectl` as the administrator and return what it printed; a failure of it fails the test."""
+
+    async def __call__(self, *args: str, input: str | None = None) -> str: ...  # noqa: A002
+
+
+@pytest.fixture(scope="session")
+def assets() -> Path:
+    """The programs of the control plane."""
+    folder = build.assets()
+    if not build.is_built(folder):
+        pytest.fail("the control plane is not built yet; run `make controlplane-path`", pytrace=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+async def cluster(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A control plane with workloads and one big simulated node, shared by all tests."""
+    async with running_cluster(tmp_path_factory.mktemp("cluster"), assets) as running:
+        yield running
+
+
+@pytest.fixture
+async def namespace(cluster: Cluster) -> AsyncIterator[str]:
+    """A fresh namespace, deleted afterwards without waiting for it to be gone."""
+    admin, name = cluster.controlplane.admin, f"test-{uuid4().hex[:8]}"
+    await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    async with asyncio.timeout(_ACCOUNT_SECONDS):
+        # Pods are refused until the service account is there.
+        while not await admin.answers(account):
+            await asyncio.sleep(0.02)
+    yield name
+    await admin.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster) -> Kubectl:
+    """Run `kubectl` against the shared cluster."""
+    return partial(run_kubectl, cluster)
+
+
+async def run_kubectl(cluster: Cluster, *args: str, input: str | None = None) -> str:  # noqa: A002
+    """Run `kubectl` as the administrator; a failure of it is a failure of the test."""
+    process = await asyncio.create_subprocess_exec(
+        cluster.controlplane.kubectl,
+        f"--kubeconfig={cluster.kubeconfig}",
+        *args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(_KUBECTL_SECONDS):
+        output, complaint = await process.communicate((input or "").encode())
+    assert process.returncode == 0, f"kubectl {' '.join(args)}: {complaint.decode()}"
+    return output.decode()
+
+
+@pytest.fixture(scope="session")
+async def installed(cluster: Cluster) -> Path:
+    """The CRDs and the role are installed; returns the operator's own kubeconfig."""
+    for file in ("deploy/crds.yaml", "deploy/rbac.yaml"):
+        await run_kubectl(cluster, "apply", "--server-side", "-f", str(ROOT / file))
+    await run_kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all")
+    async with asyncio.timeout(_ACCOUNT_SECONDS):
+        # For a moment more, the storage of a new definition answers 429.
+        while not await cluster.controlplane.admin.answers(MCP.resource.path()):
+            await asyncio.sleep(0.02)
+    return await cluster.controlplane.service_account_kubeconfig("modelyard-system", "modelyard")
+
+
+@pytest.fixture(scope="session")
+async def mcp_servers() -> AsyncIterator[McpServers]:
+    """A real MCP server behind every Service."""
+    async with McpServers().serve() as servers:
+        yield servers
+
+
+@pytest.fixture
+async def operator(installed: Path, mcp_servers: McpServers, tmp_path: Path) -> AsyncIterator[OperatorProcess]:
+    """An operator under its own role, leading."""
+    async with running_operator(installed, mcp_servers.port, tmp_path / "operator.log") as running:
+        yield running
+
+
+@pytest.fixture
+async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
+    """The history of everything that happens in the namespace; what must always hold is checked at the end."""
+    watched = (MCP.resource, *MCP.children, POD, EVENT)
+    async with recording(cluster.controlplane.admin, watched, namespace) as running:
+        yield running
+    running.assert_invariants()

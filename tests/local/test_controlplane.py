@@ -1,0 +1,229 @@
+"""The control plane starts fast, keeps its data, guards itself, and never outlives us."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import stat
+import sys
+import time
+from base64 import b64decode
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+import yaml
+
+from modelyard.local.admin import Admin, AdminError
+from modelyard.local.controlplane import ControlPlane
+from modelyard.local.processes import ProcessDied
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
+
+_SECONDS = 30.0
+_PARENT = """
+import asyncio, json, sys
+from pathlib import Path
+from modelyard.local.controlplane import ControlPlane
+
+async def main():
+    controlplane = ControlPlane(Path(sys.argv[1]), Path(sys.argv[2]), durable=False)
+    await controlplane.start()
+    print(json.dumps(controlplane.pids), flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def _running(controlplane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    await controlplane.start()
+    try:
+        yield controlplane
+    finally:
+        await controlplane.stop()
+
+
+def _bare(folder: Path, assets: Path, **options: Any) -> ControlPlane:
+    return ControlPlane(folder, assets, workloads=False, durable=False, **options)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def _until_gone(pids: dict[str, int]) -> None:
+    async with asyncio.timeout(_SECONDS):
+        while any(map(_is_alive, pids.values())):
+            await asyncio.sleep(0.05)
+
+
+async def test_it_is_ready_within_seconds(tmp_path: Path, assets: Path) -> None:
+    began = time.monotonic()
+    async with _running(ControlPlane(tmp_path, assets, durable=False)) as controlplane:
+        assert time.monotonic() - began < 15
+        assert sorted(controlplane.pids) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+        pids = controlplane.pids
+    assert controlplane.pids == {}
+    await _until_gone(pids)
+
+
+async def test_nothing_is_left_when_the_parent_is_killed(tmp_path: Path, assets: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _PARENT, tmp_path, assets, stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    async with asyncio.timeout(2 * _SECONDS):
+        pids: dict[str, int] = json.loads(await parent.stdout.readline())
+    assert all(map(_is_alive, pids.values()))
+    parent.kill()
+    await parent.wait()
+    await _until_gone(pids)
+
+
+async def test_a_second_start_goes_on_with_the_same_data_and_ports(tmp_path: Path, assets: Path) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    async with _running(_bare(tmp_path, assets)) as first:
+        created = await first.admin.create(path, {"metadata": {"name": "kept"}})
+        authority = first.ca.read_bytes()
+    async with _running(_bare(tmp_path, assets)) as second:
+        found = await second.admin.get(f"{path}/kept")
+        assert found["metadata"]["uid"] == created["metadata"]["uid"]
+        assert (second.url, second.ca.read_bytes()) == (first.url, authority)
+
+
+async def test_the_api_server_comes_back_after_a_crash_and_after_a_restart(tmp_path: Path, assets: Path) -> None:
+    async with _running(_bare(tmp_path, assets)) as controlplane:
+        before = controlplane.pids
+        await controlplane.kill_apiserver()
+        assert not await controlplane.admin.answers("/readyz")
+        await controlplane.restart_apiserver()
+        assert await controlplane.admin.answers("/readyz")
+        after = controlplane.pids
+        assert (before["etcd"] == after["etcd"], before["kube-apiserver"] == after["kube-apiserver"]) == (True, False)
+        await controlplane.restart_apiserver()
+        assert await controlplane.admin.answers("/readyz")
+
+
+async def test_a_program_that_dies_says_why_and_takes_the_others_along(tmp_path: Path, assets: Path) -> None:
+    controlplane = _bare(tmp_path, assets, apiserver_flags=("--no-such-flag",))
+    with pytest.raises(ProcessDied, match=r"kube-apiserver ended with code 1[\s\S]*no-such-flag"):
+        await controlplane.start()
+    assert controlplane.pids == {}
+
+
+async def test_the_audit_log_names_who_wrote_what(cluster: Cluster, kubectl: Kubectl, namespace: str) -> None:
+    controlplane = cluster.controlplane
+    kubeconfig = await controlplane.service_account_kubeconfig(namespace, "default")
+    await kubectl(
+        "create", "rolebinding", "edits", "--clusterrole=edit", f"--serviceaccount={namespace}:default", "-n", namespace
+    )
+    run = await asyncio.create_subprocess_exec(
+        *(controlplane.kubectl, f"--kubeconfig={kubeconfig}", "create", "configmap", "audited"),
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    assert await run.wait() == 0
+    written = [entry for entry in _audited(controlplane) if entry["objectRef"].get("name") == "audited"]
+    assert [(entry["verb"], entry["user"]["username"], entry["responseStatus"]["code"]) for entry in written] == [
+        ("create", f"system:serviceaccount:{namespace}:default", 201)
+    ]
+
+
+async def test_the_audit_log_holds_writes_only_and_no_administrator_but_us(cluster: Cluster, namespace: str) -> None:
+    entries = _audited(cluster.controlplane)
+    assert {entry["verb"] for entry in entries} <= {"create", "update", "patch", "delete", "deletecollection"}
+    users = {entry["user"]["username"] for entry in entries if "system:masters" in entry["user"].get("groups", [])}
+    assert users <= {"admin", "simulated-nodes", "system:apiserver"}
+
+
+def _audited(controlplane: ControlPlane) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in controlplane.audit_log.read_text().splitlines()]
+
+
+async def test_a_client_certificate_makes_a_user_with_groups(cluster: Cluster) -> None:
+    kubeconfig = cluster.controlplane.client_kubeconfig("someone", ("friends",))
+    run = await asyncio.create_subprocess_exec(
+        *(cluster.controlplane.kubectl, f"--kubeconfig={kubeconfig}", "auth", "whoami", "-o", "json"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await run.communicate()
+    user = json.loads(output)["status"]["userInfo"]
+    assert (user["username"], user["groups"]) == ("someone", ["friends", "system:authenticated"])
+
+
+async def test_strangers_get_nothing_from_the_api_server(cluster: Cluster) -> None:
+    trust = ssl.create_default_context(cafile=str(cluster.controlplane.ca))
+    async with aiohttp.ClientSession(cluster.controlplane.url) as session:
+        for path in ("/api/v1/namespaces", "/readyz", "/version"):
+            async with session.get(path, ssl=trust) as response:
+                assert response.status == 401
+
+
+async def test_a_certificate_of_the_api_does_not_open_the_database(cluster: Cluster) -> None:
+    controlplane = cluster.controlplane
+    ports = json.loads((controlplane.folder / "ports.json").read_text())
+    context = ssl.create_default_context(cafile=str(controlplane.folder / "pki" / "etcd" / "ca.crt"))
+    pki = controlplane.folder / "pki"
+    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    async with aiohttp.ClientSession(f"https://127.0.0.1:{ports['etcd']}") as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.get("/health", ssl=context)
+
+
+async def test_everything_listens_on_loopback_only(cluster: Cluster) -> None:
+    listening = {address for pid in cluster.controlplane.pids.values() for address in _listening(pid)}
+    assert listening
+    assert {address for address in listening if not address.startswith("127.")} == set()
+
+
+def _listening(pid: int) -> set[str]:
+    """Return the addresses on which a process listens, read from the kernel."""
+    sockets = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    found = set()
+    for table, width in (("tcp", 8), ("tcp6", 32)):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            local, state, inode = (line.split()[index] for index in (1, 3, 9))
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                number = bytes.fromhex(local[:width])
+                found.add(".".join(map(str, reversed(number))) if width == 8 else number.hex())
+    return found
+
+
+async def test_nobody_else_can_read_what_it_writes(cluster: Cluster) -> None:
+    folder = cluster.controlplane.folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    secrets = [*folder.glob("pki/**/*.key"), *folder.glob("kubeconfigs/*")]
+    assert len(secrets) > 5
+    assert {stat.S_IMODE(file.stat().st_mode) for file in secrets} == {0o600}
+
+
+async def test_an_unknown_service_account_is_a_clear_error(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(AdminError, match='404 serviceaccounts "nobody" not found'):
+        await cluster.controlplane.service_account_kubeconfig(namespace, "nobody")
+
+
+async def test_a_call_without_a_server_is_a_clear_error(cluster: Cluster) -> None:
+    pki = cluster.controlplane.folder / "pki"
+    identity = type(cluster.controlplane)._identity(cluster.controlplane, "nobody")
+    admin = Admin("https://127.0.0.1:1", pki / "ca.crt", identity)
+    with pytest.raises(AdminError, match="GET /x: no answer"):
+        await admin.get("/x")
+    await admin.close()
+
+
+async def test_a_kubeconfig_holds_everything_inside(cluster: Cluster) -> None:
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    authority = b64decode(content["clusters"][0]["cluster"]["certificate-authority-data"])
+    assert authority == cluster.controlplane.ca.read_bytes()
+    assert set(content["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}

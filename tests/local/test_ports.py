@@ -1,0 +1,42 @@
+"""Ports are free, different, and the same at the next start."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.local import ports
+from modelyard.local.ports import NoFreePort, free_ports, is_free, keep_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_ports_are_kept_from_one_start_to_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    first = keep_ports(file, ("a", "b"))
+    assert len(set(first.values())) == 2
+    assert keep_ports(file, ("a", "b")) == first
+
+
+def test_a_port_that_somebody_took_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "ports.json"
+    first = keep_ports(file, ("a", "b"))
+    with socket.create_server(("127.0.0.1", first["a"])):
+        second = keep_ports(file, ("a", "b"))
+    assert second["a"] != first["a"]
+    assert second["b"] == first["b"]
+
+
+def test_a_port_is_free_again_when_nobody_listens() -> None:
+    (port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        assert not is_free(port)
+    assert is_free(port)
+
+
+def test_a_machine_without_free_ports_is_a_clear_error() -> None:
+    with pytest.raises(NoFreePort, match="end the programs that hold them"):
+        free_ports(ports._TRIES + 1)

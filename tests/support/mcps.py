@@ -1,0 +1,98 @@
+"""MCP objects for tests, and what to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from modelyard.kinds.mcp import MCP
+from tests.support.operators import USER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.local.admin import Admin
+    from tests.support.recorder import Recorder
+
+Json = dict[str, Any]
+
+IMAGE = "example.com/tools:1"
+
+
+def mcp(namespace: str, name: str = "tools", **spec: Any) -> Json:
+    """Return a manifest."""
+    return {
+        "apiVersion": MCP.resource.api_version,
+        "kind": MCP.resource.kind,
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"image": IMAGE, **spec},
+    }
+
+
+async def create(admin: Admin, namespace: str, name: str = "tools", **spec: Any) -> Json:
+    """Store an MCP object."""
+    return await admin.create(MCP.resource.path(namespace), mcp(namespace, name, **spec))
+
+
+async def edit(admin: Admin, namespace: str, name: str = "tools", **spec: Any) -> Json:
+    """Change the spec of an MCP object."""
+    return await admin.patch(MCP.resource.path(namespace, name), {"spec": spec})
+
+
+def ready(item: Json | None) -> bool:
+    """Whether it says that it is ready, for the spec as it is now."""
+    status = (item or {}).get("status", {})
+    generation = (item or {}).get("metadata", {}).get("generation")
+    return bool(status.get("ready")) and status.get("observedGeneration") == generation
+
+
+def says(reason: str) -> Any:
+    """Whether the Ready condition gives this reason, for the spec as it is now."""
+
+    def check(item: Json | None) -> bool:
+        found = condition(item, "Ready")
+        generation = (item or {}).get("metadata", {}).get("generation")
+        return found.get("reason") == reason and found.get("observedGeneration") == generation
+
+    return check
+
+
+def condition(item: Json | None, kind: str) -> Json:
+    """Return one condition of an object; empty when it has none of this type."""
+    entries = (item or {}).get("status", {}).get("conditions", [])
+    return next((entry for entry in entries if entry["type"] == kind), {})
+
+
+async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", seconds: float = 40.0) -> Json:
+    """Wait until an MCP object is ready, and return it."""
+    found = await recorder.wait_for(MCP.resource, namespace, name, ready, seconds)
+    assert found
+    return found
+
+
+async def expect_writes(audit_log: Path, namespace: str, expected: dict[str, int]) -> None:
+    """Wait for the audit log, which is a moment behind, to hold exactly these writes of the operator."""
+    for _ in range(50):
+        if writes(audit_log, namespace) == expected:
+            return
+        await asyncio.sleep(0.1)
+    assert writes(audit_log, namespace) == expected
+
+
+def writes(audit_log: Path, namespace: str) -> Counter[str]:
+    """Count what the operator wrote in a namespace, by verb and resource, from the audit log."""
+    counted: Counter[str] = Counter()
+    for line in audit_log.read_bytes().splitlines():
+        entry = msgspec.json.decode(line)
+        target = entry.get("objectRef", {})
+        if (
+            entry["user"]["username"] == USER
+            and target.get("namespace") == namespace
+            and entry["stage"] == "ResponseComplete"
+        ):
+            what = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+            counted[f"{entry['verb']} {what}"] += 1
+    return counted

@@ -1,0 +1,116 @@
+"""Operators under test: real processes, each under the role that `deploy/rbac.yaml` gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from modelyard.local.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE = "modelyard-system"
+USER = "system:serviceaccount:modelyard-system:modelyard"
+
+
+class OperatorProcess:
+    """One operator process. It can be stopped, killed and started again, as the same replica."""
+
+    def __init__(self, kubeconfig: Path, mcp_port: int, log: Path, identity: str = "under-test", **env: str) -> None:
+        self.log = log
+        self._health, self._metrics = free_ports(2)
+        self._env = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "LEASE_NAMESPACE": NAMESPACE,
+            "IDENTITY": identity,
+            "MCP_PORT": str(mcp_port),
+            "HEALTH_PORT": str(self._health),
+            "METRICS_PORT": str(self._metrics),
+            **env,
+        }
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.support.operator_main", cwd=ROOT, env=self._env, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        if self._process and self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+
+    async def died(self) -> None:
+        assert self._process
+        async with asyncio.timeout(30):
+            await self._process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to stop, and return how it ended."""
+        assert self._process
+        if self._process.returncode is None:
+            self._process.terminate()
+        async with asyncio.timeout(20):
+            return await self._process.wait()
+
+    async def readyz(self) -> tuple[int, str]:
+        """Return what it says of itself; 0 while it says nothing."""
+        return await health(self._health, "/readyz")
+
+    async def metrics(self) -> str:
+        return (await health(self._metrics, "/metrics"))[1]
+
+    async def until_ready(self, *words: str) -> str:
+        """Wait until it is ready and its words contain these."""
+        async with asyncio.timeout(60):
+            while True:
+                status, text = await self.readyz()
+                if status == 200 and all(word in text for word in words):
+                    return text
+                await asyncio.sleep(0.05)
+
+    async def until_it_says(self, *words: str) -> str:
+        """Wait until its readiness text contains these words, ready or not."""
+        async with asyncio.timeout(60):
+            while True:
+                _, text = await self.readyz()
+                if all(word in text for word in words):
+                    return text
+                await asyncio.sleep(0.05)
+
+    def assert_no_bug(self) -> None:
+        text = self.log.read_text()
+        assert "internal error" not in text, text[-8000:]
+        assert "Traceback" not in text, text[-8000:]
+
+
+async def health(port: int, path: str) -> tuple[int, str]:
+    """Ask an operator's web server; the status is 0 while there is none."""
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+            return answer.status, await answer.text()
+    except aiohttp.ClientError:
+        return 0, ""
+
+
+@asynccontextmanager
+async def running_operator(kubeconfig: Path, mcp_port: int, log: Path, **env: str) -> AsyncIterator[OperatorProcess]:
+    """Run an operator for as long as the block lasts, and fail if it ran into a bug of ours."""
+    operator = OperatorProcess(kubeconfig, mcp_port, log, **env)
+    await operator.start()
+    try:
+        await operator.until_ready("leader")
+        yield operator
+    finally:
+        await operator.stop()
+    operator.assert_no_bug()

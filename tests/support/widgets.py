@@ -1,0 +1,103 @@
+"""A toy kind that uses what MCP does not: `undo`, reading every object of a kind, reading one by name, and bugs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from modelyard.core.conditions import Condition, condition
+from modelyard.core.plan import Child, Later, Plan
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import Resource
+from modelyard.kinds.contract import Every, Kind, Named, Object, Owned, Seen
+from modelyard.kinds.shared.labels import common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.plan import Outcome
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Read
+
+WIDGET = Resource("toys.modelyard.dev", "v1", "Widget", "widgets")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+NOTE = Resource("toys.modelyard.dev", "v1", "Note", "notes")
+
+
+class Spec(Struct, frozen=True, rename="camel"):
+    """What a test may ask of a widget."""
+
+    explode: Annotated[bool, Meta(description="Raise in plan.")] = False
+    friend: Annotated[str, Meta(description="A widget to read by name.", max_length=63)] = ""
+
+
+class Status(Struct, frozen=True, rename="camel"):
+    """What a widget saw."""
+
+    peers: Annotated[int, Meta(description="How many widgets carry the label team=red.")] = 0
+    friend_explodes: Annotated[bool, Meta(description="What the friend's spec says.")] = False
+    observed_generation: Annotated[int, Meta(description="The generation this speaks of.")] = 0
+    conditions: Annotated[tuple[Condition, ...], Meta(description="Ready.")] = ()
+
+
+def team(item: Stored) -> object:
+    """The facet that counting depends on: that it is there at all."""
+    return item.meta.name
+
+
+PEERS = Every(WIDGET, facet=team, labels=(("team", "red"),))
+
+
+def reads(widget: Object[Spec], seen: Seen) -> Iterator[Read]:
+    yield Owned(CONFIG_MAP)
+    yield PEERS
+    if widget.spec.friend:
+        yield Named(WIDGET, widget.spec.friend)
+
+
+def plan(widget: Object[Spec], seen: Seen) -> Plan:
+    if widget.spec.explode:
+        raise ZeroDivisionError("a bug, on purpose")
+    head = {"apiVersion": "v1", "kind": "ConfigMap"}
+    meta = {"name": widget.meta.name, "labels": common("widget", widget.meta.name)}
+    return Plan(apply=(Child(CONFIG_MAP, widget.meta.name, {**head, "metadata": meta, "data": {"made": "yes"}}),))
+
+
+def undo(widget: Object[Spec], seen: Seen) -> Plan:
+    left = seen.all(Owned(CONFIG_MAP))
+    return Plan(delete=tuple(item.ref for item in left), look_again=Later(1.0, "going") if left else None)
+
+
+def summarise(widget: Object[Spec], seen: Seen, outcome: Outcome) -> Status:
+    friend = seen.one(Named(WIDGET, widget.spec.friend)) if widget.spec.friend else None
+    return Status(
+        peers=len(seen.all(PEERS)),
+        friend_explodes=bool(friend and friend.spec.get("explode")),
+        conditions=(condition("Ready", outcome.problem is None, Reason.READY, "as planned"),),
+    )
+
+
+KIND = Kind(
+    resource=WIDGET,
+    spec=Spec,
+    status=Status,
+    reads=reads,
+    plan=plan,
+    summarise=summarise,
+    undo=undo,
+    looks_at=(WIDGET,),
+    children=(CONFIG_MAP,),
+    deletes=(CONFIG_MAP,),
+)
+ABSENT = Kind(
+    resource=NOTE,
+    spec=Spec,
+    status=Status,
+    reads=lambda *_: (),
+    plan=plan,
+    summarise=summarise,
+    looks_at=(),
+    children=(),
+)
+"""A kind whose definition is not installed."""
