@@ -62,4 +62,6 @@ async def _certificates(client: Client, probe: Probe) -> str | None:
         data = (await client.get(SECRET, Key(probe.service.namespace, probe.trust))).part("data")
     except KubeError:
         return None
-    return "\n".join(base64.b64decode(data[name]).decode() for name in ("tls.crt", "ca.crt") if data.get(name))
+    return "\n".join(
+        base64.b64decode(data[name]).decode(errors="replace") for name in ("tls.crt", "ca.crt") if data.get(name)
+    )

@@ -19,6 +19,7 @@ from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode
 from modelyard.manifests.render import documents
 from modelyard.runtime.gather import ROUNDS, hashed
+from modelyard.runtime.interest import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,17 +82,21 @@ def _offline(read: Read) -> bool:
 def _find(read: Read, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
     if not isinstance(read, Named | Every):
         return {}
-    found = (_stored(read, body) for body in given if body.get("kind") == read.resource.kind)
+    wanted = (read.resource.api_version, read.resource.kind)
+    found = (_stored(read, body) for body in given if (body.get("apiVersion"), body.get("kind")) == wanted)
     if isinstance(read, Named):
         return {item.meta.key: item for item in found if item.meta.key == Key(obj.meta.namespace, read.name)}
-    return {item.meta.key: item for item in found}
+    return {item.meta.key: item for item in found if matches(read, item)}
 
 
 def _stored(read: Named | Every, body: Json) -> Stored:
     if read.resource != SECRET:
         return Stored.from_dict(read.resource, body)
     written = {name: base64.b64encode(str(text).encode()).decode() for name, text in body.get("stringData", {}).items()}
-    return hashed(Stored.from_dict(SECRET, {**body, "data": {**body.get("data", {}), **written}}), salt="")
+    try:
+        return hashed(Stored.from_dict(SECRET, {**body, "data": {**body.get("data", {}), **written}}), salt="")
+    except ValueError as error:
+        raise ModelyardError(f"Secret {body['metadata'].get('name')}: data is not base64 ({error})") from error
 
 
 def printed(obj: Object[Any], child: Child) -> Json:

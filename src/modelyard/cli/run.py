@@ -16,7 +16,7 @@ from modelyard.core.resources import Key
 from modelyard.kube import config
 from modelyard.runtime.manager import Settings
 
-LEASE_NAME = "modelyard"
+LEASE = "modelyard"
 
 
 def run(
@@ -35,7 +35,8 @@ def run(
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
     configure_logs(log_level, log_format)
     settings = Settings(
-        lease=Key(lease_namespace, LEASE_NAME),
+        # Operators for different namespaces do not exclude each other.
+        lease=Key(lease_namespace, f"{LEASE}-{namespace}" if namespace else LEASE),
         identity=identity or f"{socket.gethostname()}-{os.getpid()}",
         namespace=namespace,
         health_port=health_port,

@@ -66,12 +66,17 @@ def failing(kind: str, problem: Problem, truth: Truth = Truth.FALSE) -> Conditio
     return condition(kind, truth, problem.reason, problem.text)
 
 
+def stored_condition(status: Json, kind: str) -> Json:
+    """Return one condition of a stored status; empty when it is not there."""
+    entries = status.get("conditions") or ()
+    return next((entry for entry in entries if isinstance(entry, dict) and entry.get("type") == kind), {})
+
+
 def ready_since(status: Json) -> datetime | None:
     """Return when a stored status last turned ready or not ready."""
-    stored = (entry for entry in status.get("conditions") or () if entry.get("type") == "Ready")
     try:
-        return datetime.fromisoformat(next(stored)["lastTransitionTime"])
-    except (StopIteration, KeyError, TypeError, ValueError):
+        return datetime.fromisoformat(stored_condition(status, "Ready")["lastTransitionTime"])
+    except (KeyError, TypeError, ValueError):
         return None
 
 

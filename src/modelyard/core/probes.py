@@ -28,8 +28,8 @@ class McpHandshake(Struct, frozen=True):
     service: ServiceAddress
     path: str
     timeout: float
-    revision: str
-    """Which pods are asked: answers of an older roll-out must not speak for a newer one."""
+    template: str
+    """Which pods are asked: answers of an older pod template must not speak for a newer one."""
     trust: str = ""
     """The Secret whose `tls.crt` the server must present; empty: plain HTTP."""
     every: float = 30.0

@@ -7,7 +7,7 @@ not make the object vanish.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modelyard.core import names
 from modelyard.core.resources import POD, Key, Ref, Resource
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from modelyard.core.stored import Stored
     from modelyard.kube.errors import KubeError
+
+
+REMEMBERED: Final = 1000
+"""Of how many objects that are gone we remember it. News of them is late by seconds at most."""
 
 
 class OwnerKey(NamedTuple):
@@ -51,6 +55,7 @@ class Cache:
         self._items: dict[Key, Stored] = {}
         self._owned: dict[OwnerKey, set[Key]] = {}
         self._gone: dict[str, int] = {}
+        self._erased: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -76,14 +81,15 @@ class Cache:
         """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""
         item = self._items.get(ref.key)
         if item is not None and item.meta.uid == ref.uid:
-            self._gone[ref.uid] = item.meta.revision
+            self._bury(ref.uid, item.meta.revision)
+            self._erased.add(ref.uid)
             self._drop(item)
 
     def replace(self, items: list[Stored], revision: int) -> None:
         """Take a full list, as of one revision."""
         listed = {item.meta.key for item in items}
         vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= revision]
-        self._gone = {uid: at for uid, at in self._gone.items() if at > revision}
+        self._erased.clear()
         self.synced = True
         for item in items:
             self.upsert(item)
@@ -99,7 +105,10 @@ class Cache:
 
     def remove(self, item: Stored) -> None:
         """Take the news that an object is gone, or does not match our selector any more."""
-        if self._gone.pop(item.meta.uid, None) is not None:
+        # The answer to a write of ours may come after the news that the object is gone: it must not return.
+        self._bury(item.meta.uid, item.meta.revision)
+        if item.meta.uid in self._erased:
+            self._erased.discard(item.meta.uid)
             self._changed(item, None)
         old = self._items.get(item.meta.key)
         if old is not None and old.meta.uid == item.meta.uid and old.meta.revision <= item.meta.revision:
@@ -109,6 +118,11 @@ class Cache:
     def trouble(self, error: KubeError | None) -> None:
         """Take the news that the watch fails (and why), or works again."""
         self.error = error
+
+    def _bury(self, uid: str, revision: int) -> None:
+        self._gone[uid] = revision
+        if len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
     def _put(self, item: Stored) -> bool:
         old = self._items.get(item.meta.key)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from modelyard.core.conditions import stored_condition
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import EVENT
 from modelyard.kube.errors import KubeError
@@ -70,18 +71,14 @@ class Events:
 
 def news(before: Json, after: Json) -> tuple[Reason, str] | None:
     """Return what is worth an event in the step from one status to the next, if anything."""
-    old, new = _ready(before), _ready(after)
-    reason = _known(new.get("reason"))
-    if reason in PROBLEMS and (old.get("reason"), old.get("message")) != (new.get("reason"), new.get("message")):
-        return reason, str(new.get("message", ""))
-    if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
-        return Reason.RECOVERED, f"{old.get('reason')} is over"
+    for kind in ("Ready", "Applied"):
+        old, new = stored_condition(before, kind), stored_condition(after, kind)
+        reason = _known(new.get("reason"))
+        if reason in PROBLEMS and (old.get("reason"), old.get("message")) != (new.get("reason"), new.get("message")):
+            return reason, str(new.get("message", ""))
+        if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
+            return Reason.RECOVERED, f"{old.get('reason')} is over"
     return None
-
-
-def _ready(status: Json) -> Json:
-    entries: list[Any] = status.get("conditions") or []
-    return next((entry for entry in entries if isinstance(entry, dict) and entry.get("type") == "Ready"), {})
 
 
 def _known(reason: Any) -> Reason:

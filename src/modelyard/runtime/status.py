@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, merged
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, merged, stored_condition
 from modelyard.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
 
 def paused(stored: Stored, now: str) -> Json:
     """Return the status of an object that we were told to leave alone: said once, and then not even that again."""
-    if any(entry.get("type") == "Paused" for entry in stored.status.get("conditions") or ()):
+    if stored_condition(stored.status, "Paused"):
         return {}
     said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to go on")
     return {"conditions": _conditions(stored, (said,), frozenset(), now)}

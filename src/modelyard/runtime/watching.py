@@ -10,6 +10,7 @@ import structlog
 
 from modelyard.core import names
 from modelyard.core.resources import POD, Key, Resource
+from modelyard.kube.errors import NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.runtime.cache import Cache, owner_of
 from modelyard.runtime.interest import Interest, Item
@@ -53,7 +54,9 @@ class Watching:
     def troubles(self) -> list[str]:
         """Return what cannot be followed, and why, in words."""
         waiting = (f"{cache.resource.label} is not synced yet" for cache in self.caches.values() if not cache.synced)
-        failing = (f"{cache.resource.label}: {cache.error}" for cache in self.caches.values() if cache.error)
+        failing = (
+            f"{cache.resource.label}: {_explained(cache.error)}" for cache in self.caches.values() if cache.error
+        )
         return sorted({*failing, *waiting})
 
     def enqueue_all(self) -> None:
@@ -101,6 +104,10 @@ class Watching:
         return Key(short.namespace, owner.name) if owner and child.resource != POD else short
 
 
+def _explained(error: KubeError) -> str:
+    return "the cluster does not serve it; is its CRD installed?" if isinstance(error, NotFound) else str(error)
+
+
 class _Listener:
     """A cache, with an ear for the moment when it is filled and for trouble."""
 
@@ -117,6 +124,6 @@ class _Listener:
         """Take note of trouble, and of its end."""
         self._cache.trouble(error)
         if error:
-            _log.warning("cannot follow", resource=self._cache.resource.label, error=str(error))
+            _log.warning("cannot follow", resource=self._cache.resource.label, error=_explained(error))
         else:
             _log.info("following again", resource=self._cache.resource.label)

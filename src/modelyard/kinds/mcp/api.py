@@ -113,6 +113,7 @@ class McpStatus(Struct, frozen=True, rename="camel"):
     server: Annotated[ServerReport | None, Meta(description="What the server said of itself.")] = None
     tool_count: Annotated[int, Meta(description="How many tools it offers.")] = 0
     tools: Annotated[tuple[str, ...], Meta(description="Their names, at most 100.", max_length=100)] = ()
+    checked_template: Annotated[str, Meta(description="Which pod template the handshake was made with.")] = ""
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[
         tuple[Condition, ...],

@@ -51,7 +51,7 @@ def nothing_to_run(spec: McpSpec) -> Problem | None:
     return Problem(
         Reason.NOTHING_TO_RUN,
         f"the image {spec.image} starts no MCP server by itself",
-        "set spec.server.command (for example [npx, -y, your-mcp-server]) or an spec.image that starts one",
+        "set spec.server.command (for example [npx, -y, your-mcp-server]) or a spec.image that starts one",
     )
 
 

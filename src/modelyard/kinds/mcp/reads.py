@@ -40,10 +40,15 @@ def reads(mcp: Object[McpSpec], seen: Seen) -> Iterator[Read]:
         yield question
 
 
+def checked_template(mcp: Object[McpSpec]) -> str:
+    """Return which pod template the stored result of the handshake speaks of."""
+    return str(mcp.before.get("checkedTemplate", ""))
+
+
 def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
     """Return the question to the server, once only pods of the latest template would answer it."""
     done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
-    if not done.answering:
+    if not done.answers_for(checked_template(mcp)):
         return None
     server = mcp.spec.server
     return Asked(
@@ -51,7 +56,7 @@ def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
             service=ServiceAddress(mcp.meta.namespace, service_name(mcp.meta.name), server.port),
             path=server.path,
             timeout=seconds(server.timeout),
-            revision=done.revision,
+            template=done.template,
             trust=tls_secret(mcp.spec),
         )
     )

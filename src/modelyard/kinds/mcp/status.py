@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from modelyard.core.conditions import Condition, Truth, condition, failing
+from modelyard.core.conditions import Condition, Truth, condition, failing, stored_condition
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.mcp.api import McpStatus, ServerReport
-from modelyard.kinds.mcp.reads import handshake, service_name, tls_secret
+from modelyard.kinds.mcp.reads import checked_template, handshake, service_name, tls_secret
 from modelyard.kinds.shared import podtrouble, workloads
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
     """Return the status of one MCP object."""
     done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
     question = handshake(mcp, seen)
-    answer = (seen.answer(question) or last_answer(mcp)) if question else None
+    answer = (seen.answer(question) or last_answer(mcp, done.template)) if question else None
     pods = available(seen, done)
     hello = responding(answer, asked=question is not None)
     ready = overall(outcome, done, pods, hello)
@@ -36,6 +36,7 @@ def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
         server=report(said) if said else None,
         tool_count=said.get("toolCount", 0),
         tools=tuple(said.get("tools", ())),
+        checked_template=done.template if answer else "",
         conditions=(pods, hello, ready),
     )
 
@@ -62,17 +63,15 @@ def responding(answer: Answer | None, *, asked: bool) -> Condition:
     return condition("Responding", answer.ok, answer.reason, answer.message)
 
 
-def last_answer(mcp: Object[McpSpec]) -> Answer | None:
-    """Return what the status remembers of this generation, until it is asked again after a restart of the operator."""
-    entries = [entry for entry in mcp.before.get("conditions", ()) if entry.get("type") == "Responding"]
-    if not entries or entries[0].get("observedGeneration") != mcp.meta.generation:
+def last_answer(mcp: Object[McpSpec], template: str) -> Answer | None:
+    """Return what the status remembers of these pods, until they are asked again after a restart of the operator."""
+    stored = stored_condition(mcp.before, "Responding")
+    if checked_template(mcp) != template or stored.get("reason") not in set(Reason):
         return None
-    known = {Truth.TRUE.value: True, Truth.FALSE.value: False}.get(entries[0].get("status"))
-    if known is None:
-        return None
-    said = mcp.before.get("server") or {}
+    told = mcp.before.get("server") or {}
     tools = {"toolCount": mcp.before.get("toolCount", 0), "tools": mcp.before.get("tools", [])}
-    return Answer(known, Reason(entries[0]["reason"]), entries[0].get("message", ""), {**said, **tools} if said else {})
+    ok = stored.get("status") == Truth.TRUE
+    return Answer(ok, Reason(stored["reason"]), stored.get("message", ""), {**told, **tools} if told else {})
 
 
 def overall(outcome: Outcome, done: workloads.Progress, pods: Condition, hello: Condition) -> Condition:

@@ -5,6 +5,7 @@ Messages are stable: no restart counts and no back-off times, so that the same t
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from modelyard.core.conditions import Problem
@@ -51,6 +52,8 @@ def _container_trouble(status: Json) -> Problem | None:
 
 
 def _config_trouble(container: str, message: str) -> Problem:
+    # The kubelet adds which pod it speaks of; the next pod would make the same trouble look like news.
+    message = re.sub(r"\s*\(pod: [^)]*\)?\S*", "", message)
     remedy = "correct what the message names"
     if "runAsNonRoot" in message:
         remedy = "set podSecurityContext.runAsUser to a number other than 0, or use an image that does not run as root"

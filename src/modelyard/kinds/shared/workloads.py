@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.intent import fingerprint
 from modelyard.core.plan import Child, Replicas
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, SERVICE, Resource
@@ -32,7 +33,8 @@ class Progress(Struct, frozen=True):
     """Whether all pods there are were made from the latest template."""
     settled: bool = False
     """Whether there are as many pods as wanted, all from the latest template."""
-    revision: str = ""
+    template: str = ""
+    """What changes whenever the pod template does."""
     problem: Problem | None = None
 
     @property
@@ -40,10 +42,13 @@ class Progress(Struct, frozen=True):
         """Whether every pod that is wanted is there, ready and of the latest template."""
         return self.settled and self.ready == self.wanted
 
-    @property
-    def answering(self) -> bool:
-        """Whether only pods of the latest template would answer a request, and at least one does."""
-        return self.current and self.ready > 0
+    def answers_for(self, checked: str) -> bool:
+        """Whether a pod would answer a request, and only pods of the latest template would.
+
+        While the number of pods changes, Kubernetes is a moment behind; if the template is the one that was checked
+        before, nothing else can answer.
+        """
+        return self.ready > 0 and (self.current or self.template == checked)
 
 
 def child(
@@ -93,7 +98,7 @@ def progress(stored: Stored | None) -> Progress:
         ready=ready,
         current=observed and updated == total,
         settled=observed and updated == total == wanted,
-        revision=stored.meta.annotation("deployment.kubernetes.io/revision"),
+        template=fingerprint(spec.get("template", {})),
         problem=_trouble(status) if observed else None,
     )
 
