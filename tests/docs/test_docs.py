@@ -1,0 +1,175 @@
+"""The docs say what the code does: every list that a page repeats is compared with its source."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import typer
+import yaml
+from msgspec.inspect import Metadata, StructType, Type, UnionType
+from typer.testing import CliRunner
+
+from modelyard.cli.main import app
+from modelyard.core.reasons import Reason
+from modelyard.kinds import ALL
+from modelyard.kinds.mcp import MCP
+from modelyard.manifests.rbac import lease_rules, rules
+from modelyard.runtime.metrics import Metrics
+from modelyard.runtime.status import RUNTIME_CONDITIONS
+from tests.kinds.cases import Case, differences, play
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Kind
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+
+_FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(?P<text>.+)$", re.MULTILINE)
+_ELSEWHERE = ("http://", "https://", "mailto:")
+
+
+def pages() -> list[Path]:
+    """Return every page of the repository; what tools keep in hidden folders is not ours."""
+    tops = [top for top in ROOT.iterdir() if not top.name.startswith(".")]
+    return sorted(page for top in tops for page in ([top] if top.suffix == ".md" else top.rglob("*.md")))
+
+
+def prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return _FENCED.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that links into a page may name."""
+    headings = (match["text"].lower() for match in _HEADING.finditer(prose(page)))
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    """Return the relative links of a page that lead nowhere."""
+    for match in _LINK.finditer(prose(page)):
+        path, _, anchor = match["target"].partition("#")
+        if match["target"].startswith(_ELSEWHERE):
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield f"{page.relative_to(ROOT)}: {match['target']}"
+
+
+def fields(kind: Type, path: str) -> Iterator[str]:
+    """Return the path of every field, down to where Kubernetes' own types and lists begin."""
+    match kind:
+        case Metadata():
+            yield from fields(kind.type, path)
+        case UnionType():
+            for choice in kind.types:
+                yield from fields(choice, path)
+        case StructType():
+            for field in kind.fields:
+                yield f"{path}.{field.encode_name}"
+                yield from fields(field.type, f"{path}.{field.encode_name}")
+
+
+def kind_page(kind: Kind) -> str:
+    return (DOCS / "kinds" / f"{kind.name}.md").read_text()
+
+
+def test_every_reason_has_its_heading_and_no_heading_is_without_a_reason() -> None:
+    headings = re.findall(r"^### (.+)$", (DOCS / "reasons.md").read_text(), re.MULTILINE)
+    assert sorted(headings) == sorted(reason.value for reason in Reason)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_the_page_of_a_kind_names_every_field(kind: Kind) -> None:
+    page = kind_page(kind)
+    paths = [
+        *fields(msgspec.inspect.type_info(kind.spec), "spec"),
+        *fields(msgspec.inspect.type_info(kind.status), "status"),
+    ]
+    assert paths
+    assert [path for path in paths if f"| `{path}` |" not in page] == []
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_the_page_of_a_kind_names_every_condition_type(kind: Kind) -> None:
+    page = kind_page(kind)
+    assert [name for name in (*kind.conditions, *RUNTIME_CONDITIONS) if f"| `{name}`" not in page] == []
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    assert [link for page in pages() for link in broken_links(page)] == []
+
+
+def test_the_readme_lists_every_kind_as_complete() -> None:
+    readme = (ROOT / "README.md").read_text()
+    rows = (f"[{kind.resource.kind}](docs/kinds/{kind.name}.md) | complete |" for kind in ALL)
+    assert [row for row in rows if row not in readme] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_is_planned_without_a_problem(example: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "-f", str(example)])
+    assert result.exception is None
+    children = list(yaml.safe_load_all(result.output))
+    assert {"Deployment", "Service"} <= {child["kind"] for child in children}
+
+
+def test_the_environment_of_the_container_is_listed() -> None:
+    result = CliRunner().invoke(app, ["plan", "-f", str(ROOT / "examples" / "mcp-tls.yaml")])
+    deployment = next(child for child in yaml.safe_load_all(result.output) if child["kind"] == "Deployment")
+    environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    page = (DOCS / "kinds" / "mcp.md").read_text()
+    assert [entry["name"] for entry in environment if f"| `{entry['name']}` |" not in page] == []
+
+
+def test_every_metric_is_listed() -> None:
+    page = (DOCS / "guides" / "operating.md").read_text()
+    families = Metrics().registry.collect()
+    names = (family.name + ("_total" if family.type == "counter" else "") for family in families)
+    assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_every_option_of_the_operator_is_listed() -> None:
+    page = (DOCS / "guides" / "operating.md").read_text()
+    command = typer.main.get_group(app).commands["run"]
+    options = [option for parameter in command.params for option in parameter.opts]
+    assert "--namespace" in options
+    assert [option for option in options if f"| `{option}` |" not in page] == []
+
+
+def test_the_security_page_lists_exactly_what_the_operator_may_do() -> None:
+    granted = {
+        f"| `{resource}` | {f'`{group}`' if group else 'core'} | {', '.join(rule['verbs'])} |"
+        for rule in [*rules(ALL), *lease_rules()]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    page = (ROOT / "SECURITY.md").read_text()
+    assert set(re.findall(r"^\| `[a-z/]+` \|.*$", page, re.MULTILINE)) == granted
+
+
+def test_every_make_target_is_listed() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "test" in targets
+    assert [name for name in targets if not re.search(rf"\| `make (-s )?{name}` \|", page)] == []
+
+
+def test_the_case_that_contributors_are_shown_holds() -> None:
+    shown = re.search(r"^ *```yaml\n(.*?)^ *```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert shown
+    case = msgspec.convert(yaml.safe_load(textwrap.dedent(shown[1])), Case)
+    assert case.plan
+    situation = play(MCP, case)
+    assert situation.plan.blocked is None
+    assert differences(case.status, situation.status) == []
