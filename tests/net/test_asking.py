@@ -212,7 +212,7 @@ async def test_a_question_dropped_and_named_again_at_once_is_asked_afresh(world:
 
 async def test_a_new_roll_out_is_a_new_question(world: World) -> None:
     old = probe("a")
-    new = replace(old, revision="2")
+    new = replace(old, template="2")
     world.asking.look("reader", [old])
     await world.clock.settle()
     assert world.asking.look("reader", [new]) == {}

@@ -8,10 +8,10 @@ import tracemalloc
 
 import msgspec
 import pytest
-from tests.net.greetings import answering, probe, request, scripted
 
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
+from tests.net.greetings import answering, probe, request, scripted
 
 OK = "HTTP/1.1 200 OK"
 JSON = f"{OK}\nContent-Type: application/json"

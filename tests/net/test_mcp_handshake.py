@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from tests.net.greetings import NAME, SERVICE, answering, probe, request, scripted
-from tests.support.mcpserver import Behaviour, McpServers, Mood
 
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.exchange import by_name
 from modelyard.net.mcp import handshake
+from tests.net.greetings import NAME, SERVICE, answering, probe, request, scripted
+from tests.support.mcpserver import Behaviour, McpServers, Mood
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.net.greetings import probe
 
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
+from tests.net.greetings import probe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

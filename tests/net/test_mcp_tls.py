@@ -5,12 +5,12 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.net.certificates import Identity, issue, served
-from tests.net.greetings import NAME, SERVICE, probe
-from tests.support.mcpserver import McpServers
 
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
+from tests.net.certificates import Identity, issue, served
+from tests.net.greetings import NAME, SERVICE, probe
+from tests.support.mcpserver import McpServers
 
 if TYPE_CHECKING:
     from pathlib import Path

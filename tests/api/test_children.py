@@ -1,0 +1,86 @@
+"""Is a write needed? Asked of every child that a case file plans, as a real API server stores it.
+
+The answer must be no for what the server stored, whatever it added, dropped and respelled; and yes as soon as any
+single statement of ours does not hold any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.intent import fingerprint, first_difference
+from modelyard.core.resources import Key, Resource
+from modelyard.kube.client import Client
+from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.transport import HttpTransport
+from modelyard.runtime.apply import complete
+from tests.core.leaves import changed, counterpart, leaves, may_be_absent, places, removed
+from tests.kinds.cases import ALL_CASES, named, play
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from modelyard.core.plan import Child
+    from modelyard.core.stored import Json, Stored
+    from modelyard.local.cluster import Cluster
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+
+
+def different_children() -> Iterator[tuple[str, Child]]:
+    """Return every child of every case, each only once."""
+    known: set[str] = set()
+    for name, kind, case in named((kind, file, case) for kind, file, case in ALL_CASES if not case.invalid):
+        for child in play(kind, case).plan.apply:
+            if (intent := fingerprint(child.body)) not in known:
+                known.add(intent)
+                yield f"{child.resource.kind}, {name}"[:100], child
+
+
+CHILDREN = dict(different_children())
+every_child = pytest.mark.parametrize("name", CHILDREN)
+
+
+@pytest.fixture
+async def client(cluster: Cluster) -> AsyncIterator[Client]:
+    connected = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
+    yield connected
+    await connected.close()
+
+
+@pytest.fixture
+async def owner(client: Client, namespace: str) -> Stored:
+    """Something that exists, so that the garbage collector leaves its children alone."""
+    meta = {"name": "owner", "namespace": namespace}
+    return await client.create(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+
+
+@every_child
+async def test_a_child_needs_no_write_as_it_is_stored_and_one_when_any_statement_of_ours_is_broken(
+    client: Client, owner: Stored, name: str
+):
+    child = CHILDREN[name]
+    body = complete(owner, child)
+    created = await client.create(child.resource, body)
+    assert first_difference(body, created.to_dict()) is None
+    # The same intent again: an apply is stricter than a POST, for example with two variables of one name.
+    applied = await client.apply(child.resource, Key(owner.meta.namespace, child.name), body)
+    assert first_difference(body, applied.to_dict()) is None
+    assert overlooked(body, applied.to_dict()) == []
+
+
+def overlooked(body: Json, live: Json) -> list[str]:
+    """Return the changes to a stored child that would not be put back."""
+    return [what for what, broken in breakages(body, live) if first_difference(body, broken) is None]
+
+
+def breakages(body: Json, live: Json) -> Iterator[tuple[str, Json]]:
+    for path in leaves(body):
+        there = counterpart(body, live, path)
+        yield f"{there} changed", changed(live, there, "something else")
+    for path in places(body):
+        if not may_be_absent(body, path):
+            there = counterpart(body, live, path)
+            yield f"{there} removed", removed(live, there)
