@@ -15,7 +15,7 @@ from modelyard.kube.client import Client
 from modelyard.kube.errors import KubeError
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.asking import Asking
-from modelyard.net.exchange import by_name
+from modelyard.net.exchange import in_cluster
 from modelyard.net.mcp import handshake
 from modelyard.runtime.manager import Operator, Settings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.metrics import Metrics
 
 
-def run(settings: Settings, connection: Connection, locate: Locate = by_name) -> None:
+def run(settings: Settings, connection: Connection, locate: Locate = in_cluster) -> None:
     """Run the operator until it is told to stop."""
     uvloop.run(_run(settings, connection, locate))
 

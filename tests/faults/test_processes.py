@@ -62,12 +62,12 @@ async def test_what_changed_while_it_was_down_is_caught_up(
     await until_ready(recorder, namespace)
     operator.kill()
     await operator.died()
-    await edit(admin, namespace, replicas=2)
+    edited = await edit(admin, namespace, replicas=2)
     await create(admin, namespace, "new")
     await create(admin, namespace, "gone")
     await admin.delete(MCP.resource.path(namespace, "gone"))
     await operator.start()
-    await until_ready(recorder, namespace)
+    await until_ready(recorder, namespace, after=edited)
     await until_ready(recorder, namespace, "new")
 
 

@@ -40,9 +40,9 @@ async def test_after_410_everything_is_listed_anew_and_nothing_is_written_twice(
     await until_ready(recorder, namespace)
     gone = proxy.arm(Rule(Match(verbs=WATCH, resource="deployments.apps"), CloseWatch(410, "Expired")))
     proxy.arm(Rule(Match(verbs=WATCH, resource="mcps.core.inference-gateway.com"), CloseWatch(410, "Expired")))
-    await edit(cluster.controlplane.admin, namespace, server={"args": ["--more"]})
+    edited = await edit(cluster.controlplane.admin, namespace, server={"args": ["--more"]})
     await gone.struck()
-    await until_ready(recorder, namespace)
+    await until_ready(recorder, namespace, after=edited)
     counted = writes(cluster.controlplane.audit_log, namespace)
     assert counted["create deployments"] == counted["create services"] == 1
 
@@ -58,10 +58,10 @@ async def test_two_edits_during_a_held_watch_end_in_the_last_one_only(
     held = proxy.arm(Rule(Match(verbs=WATCH, resource="mcps.core.inference-gateway.com"), HoldEvents(gate)))
     await edit(admin, namespace, server={"args": ["--second"]})
     await edit(admin, namespace, server={"args": ["--first"]})
-    await edit(admin, namespace, server={"args": []})
+    last = await edit(admin, namespace, server={"args": []})
     await held.struck()
     gate.set()
-    await until_ready(recorder, namespace)
+    await until_ready(recorder, namespace, after=last)
     generations = {version.generation for version in recorder.history(DEPLOYMENT, namespace, "tools")}
     assert generations <= {1, 2, 3}  # passing through a state is allowed, going back to one that was left is not
     args = [_args(version.object) for version in recorder.history(DEPLOYMENT, namespace, "tools")]
@@ -103,7 +103,7 @@ async def test_a_rule_that_is_taken_away_is_named_and_others_go_on(
     """The authorizer's own answer is injected: taking a rule from the shared role would hit every other test."""
     words = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
     denied = Answer(403, "Forbidden", message=words)
-    proxy.arm(Rule(Match(verbs=frozenset({"create"}), resource="services", namespace=namespace), denied, times=1))
+    proxy.arm(Rule(Match(verbs=frozenset({"create"}), resource="services", namespace=namespace), denied, times=4))
     await proxied.start()
     await create(cluster.controlplane.admin, namespace)
     found = await recorder.wait_for(
@@ -112,8 +112,8 @@ async def test_a_rule_that_is_taken_away_is_named_and_others_go_on(
     assert "create services" in str(found)
     await create(cluster.controlplane.admin, namespace, "other")
     await until_ready(recorder, namespace, "other")
-    await edit(cluster.controlplane.admin, namespace, replicas=2)
-    await until_ready(recorder, namespace)
+    edited = await edit(cluster.controlplane.admin, namespace, replicas=2)
+    await until_ready(recorder, namespace, after=edited)
 
 
 async def test_a_watch_that_is_forbidden_shows_in_readiness_and_recovers(

@@ -106,11 +106,11 @@ async def test_killed_while_an_edit_is_carried_out_it_ends_the_same(
     await create(admin, namespace, replicas=1, env=[{"name": "A", "value": "1"}])
     await until_ready(recorder, namespace)
     rule = proxy.arm(Rule(_own_writes(namespace), Kill(proxied.kill, after_commit=True), after=point))
-    await edit(admin, namespace, replicas=2, env=[{"name": "B", "value": "2"}])
+    edited = await edit(admin, namespace, replicas=2, env=[{"name": "B", "value": "2"}])
     await rule.struck()
     await proxied.died()
     await proxied.start()
-    found = await until_ready(recorder, namespace)
+    found = await until_ready(recorder, namespace, after=edited)
     assert found["status"]["readyReplicas"] == 2
     await _journey_is_clean(cluster, recorder, namespace)
     spec = (await admin.get(DEPLOYMENT.path(namespace, "tools")))["spec"]

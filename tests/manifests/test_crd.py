@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from tests.manifests.toys import TOY, Wheels
 
 from modelyard.manifests.crd import crd
+from tests.manifests.toys import TOY, Wheels
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json

@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from tests.manifests.toys import TOY
 
 from modelyard.core.quantities import quantity
 from modelyard.manifests.embedded import embedded
 from modelyard.manifests.openapi import embedded_names, extract, text
 from modelyard.manifests.schema import QUANTITY_PATTERN, SchemaError
+from tests.manifests.toys import TOY
 
 REF = "#/definitions/"
 

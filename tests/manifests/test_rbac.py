@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from tests.manifests.toys import TOY, TOY_WITH_UNDO
 
 from modelyard.core.resources import SECRET
 from modelyard.manifests.rbac import for_cluster, for_namespace, rules
+from tests.manifests.toys import TOY, TOY_WITH_UNDO
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import yaml
-from tests.manifests.toys import TOY
 
 from modelyard.kinds import ALL
 from modelyard.local.admin import AdminError
@@ -17,15 +16,15 @@ from modelyard.manifests.crd import crd
 from modelyard.manifests.install import files
 from modelyard.manifests.openapi import embedded_names, extract, published, text
 from modelyard.manifests.render import documents
+from tests.manifests.toys import TOY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from tests.conftest import Kubectl
-
     from modelyard.core.resources import Resource
     from modelyard.core.stored import Json
     from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
 
 APPLY = ("apply", "--server-side", "--force-conflicts", "--warnings-as-errors", "-f", "-")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

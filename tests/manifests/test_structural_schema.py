@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from msgspec import Meta, Struct, defstruct
-from tests.manifests.toys import ToySpec, ToyStatus
 
 from modelyard.manifests.openapi import published
 from modelyard.manifests.schema import SchemaError
 from modelyard.manifests.structural import structural
+from tests.manifests.toys import ToySpec, ToyStatus
 
 
 def fields(struct: type[Struct], *, written_by_users: bool = True) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from modelyard.core.probes import Answer
+from modelyard.core.probes import Answer, ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.net.exchange import by_name
+from modelyard.net.exchange import in_cluster
 from modelyard.net.mcp import handshake
 from tests.net.greetings import NAME, SERVICE, answering, probe, request, scripted
 from tests.support.mcpserver import Behaviour, McpServers, Mood
@@ -155,8 +155,9 @@ async def test_a_handshake_can_be_cancelled_at_once() -> None:
             await task
 
 
-async def test_a_service_is_dialled_by_name_unless_told_otherwise() -> None:
-    assert by_name(SERVICE) == ("tiny.default.svc.cluster.local", 8080)
+async def test_a_service_is_dialled_at_its_address_or_by_its_name() -> None:
+    assert in_cluster(SERVICE) == ("tiny.default.svc.cluster.local", 8080)
+    assert in_cluster(ServiceAddress("default", "tiny", 8080, "10.96.0.7")) == ("10.96.0.7", 8080)
 
 
 async def test_the_server_is_called_by_the_name_of_its_service_and_gets_no_credentials() -> None:

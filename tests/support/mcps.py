@@ -66,9 +66,16 @@ def condition(item: Json | None, kind: str) -> Json:
     return next((entry for entry in entries if entry["type"] == kind), {})
 
 
-async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", seconds: float = 40.0) -> Json:
-    """Wait until an MCP object is ready, and return it."""
-    found = await recorder.wait_for(MCP.resource, namespace, name, ready, seconds)
+async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", after: Json | None = None) -> Json:
+    """Wait until an MCP object is ready (as of an edit, when its answer is given), and return it."""
+    least = after["metadata"]["generation"] if after else 1
+    found = await recorder.wait_for(
+        MCP.resource,
+        namespace,
+        name,
+        lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
+        40.0,
+    )
     assert found
     return found
 

@@ -88,12 +88,14 @@ class McpServers:
         return sum(times for (_, method), times in self.calls.items() if method == "initialize")
 
     @asynccontextmanager
-    async def serve(self, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[McpServers]:
-        """Listen on the loopback interface until the block ends."""
+    async def serve(
+        self, port: int = 0, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> AsyncIterator[McpServers]:
+        """Listen on a loopback address until the block ends."""
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, backlog=1024).start()
+            await web.TCPSite(runner, host, port, ssl_context=tls, backlog=1024).start()
             self.port = runner.addresses[0][1]
             yield self
         finally:
@@ -185,18 +187,19 @@ async def _as_events(request: web.BaseRequest, reply: Json, headers: dict[str, s
     return response
 
 
-async def _main(port: int, cert: str, key: str) -> None:
+async def _main(host: str, port: int, cert: str, key: str) -> None:
     tls = None
     if cert:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(cert, key)
-    async with McpServers().serve(port, tls) as servers:
+    async with McpServers().serve(port, tls, host) as servers:
         print(servers.port, flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--host", default="127.0.0.1", help="such as the ClusterIP of a Service of `make cluster`")
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--cert", default="")
     options.add_argument("--key", default="")

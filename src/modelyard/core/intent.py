@@ -27,6 +27,7 @@ _LIST_KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 _POINTERS: Final = frozenset(
     {
+        "emptyDir",
         "automountServiceAccountToken",
         "allowPrivilegeEscalation",
         "runAsNonRoot",
@@ -46,10 +47,12 @@ _POINTERS: Final = frozenset(
         "defaultMode",
     }
 )
-"""Fields where zero or false is a statement of its own and not the same as absent."""
+"""Fields where zero, false or empty is a statement of its own and not the same as absent."""
 
 _QUANTITY_PARENTS: Final = frozenset({"requests", "limits", "target", "capacity"})
-_QUANTITY_FIELDS: Final = frozenset({"sizeLimit"})
+_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor", "tolerance"})
+
+Path = tuple[str, ...]
 
 
 def fingerprint(body: Json) -> str:
@@ -57,24 +60,29 @@ def fingerprint(body: Json) -> str:
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:16]
 
 
-def first_difference(wanted: Any, live: Any, path: str = "") -> str | None:
+def first_difference(wanted: Json, live: Json) -> str | None:
     """Return the path of the first statement of ours that does not hold in the live object; None: all of them hold."""
+    found = _difference(wanted, live, ())
+    return ".".join(found) or "." if found is not None else None
+
+
+def _difference(wanted: Any, live: Any, path: Path) -> Path | None:
     if isinstance(wanted, dict):
         return _dict_difference(wanted, live, path)
     if isinstance(wanted, list):
         return _list_difference(wanted, live, path)
-    return None if wanted == live or _same_quantity(wanted, live, path) else path or "."
+    return None if wanted == live or _same_quantity(wanted, live, path) else path
 
 
-def _dict_difference(wanted: Json, live: Any, path: str) -> str | None:
+def _dict_difference(wanted: Json, live: Any, path: Path) -> Path | None:
     if not isinstance(live, dict):
         return path
     for name, value in wanted.items():
-        here = f"{path}.{name}" if path else name
+        here = (*path, name)
         if name not in live:
             if name in _POINTERS or not _is_zero(value):
                 return here
-        elif found := first_difference(value, live[name], here):
+        elif (found := _difference(value, live[name], here)) is not None:
             return found
     return None
 
@@ -83,39 +91,42 @@ def _is_zero(value: Any) -> bool:
     return value in (None, "", 0, False) or (isinstance(value, (list, dict)) and not value)
 
 
-def _list_difference(wanted: list[Any], live: Any, path: str) -> str | None:
+def _list_difference(wanted: list[Any], live: Any, path: Path) -> Path | None:
     if not isinstance(live, list):
         return path
-    keys = _LIST_KEYS.get(path.rsplit(".", 1)[-1])
+    keys = _LIST_KEYS.get(path[-1]) if path else None
     if keys is None or not all(isinstance(item, dict) for item in [*wanted, *live]):
         return _whole_difference(wanted, live, path)
     by_key = {_identity(item, keys): item for item in live}
     for item in wanted:
         identity = _identity(item, keys)
-        here = f"{path}[{identity[0]}]"
+        here = _inside(path, identity[0] if identity else "")
         if identity not in by_key:
             return here
-        if found := first_difference(item, by_key[identity], here):
+        if (found := _difference(item, by_key[identity], here)) is not None:
             return found
     return None
+
+
+def _inside(path: Path, entry: object) -> Path:
+    return (*path[:-1], f"{path[-1]}[{entry}]") if path else (f"[{entry}]",)
 
 
 def _identity(item: Json, keys: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(item[key] for key in keys if key in item)
 
 
-def _whole_difference(wanted: list[Any], live: list[Any], path: str) -> str | None:
+def _whole_difference(wanted: list[Any], live: list[Any], path: Path) -> Path | None:
     if len(wanted) != len(live):
         return path
-    pairs = zip(wanted, live, strict=True)
-    return next((found for at, (a, b) in enumerate(pairs) if (found := first_difference(a, b, f"{path}[{at}]"))), None)
+    pairs = enumerate(zip(wanted, live, strict=True))
+    differences = (_difference(one, other, _inside(path, at)) for at, (one, other) in pairs)
+    return next((found for found in differences if found is not None), None)
 
 
-def _same_quantity(wanted: Any, live: Any, path: str) -> bool:
-    parts = path.split(".")
-    if not (parts[-1] in _QUANTITY_FIELDS or (len(parts) > 1 and parts[-2] in _QUANTITY_PARENTS)):
-        return False
+def _same_quantity(wanted: Any, live: Any, path: Path) -> bool:
+    is_quantity = path and (path[-1] in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_PARENTS))
     try:
-        return quantity(wanted) == quantity(live)
+        return bool(is_quantity) and quantity(wanted) == quantity(live)
     except ValueError:
         return False

@@ -28,7 +28,8 @@ def as_applied(entries: list[Json], *, takeover: bool) -> list[Json] | None:
     for entry in [*(e for e in entries if _is_our_apply(e)), *turned]:
         fields = _union(fields, entry.get("fieldsV1", {}))
     # With f:replicas in it, the next apply (which never states replicas) would reset the number to its default, 1.
-    fields.get("f:spec", {}).pop("f:replicas", None)
+    spec = {name: value for name, value in fields.get("f:spec", {}).items() if name != "f:replicas"}
+    fields = {**fields, "f:spec": spec} if spec else fields
     applied = {**turned[0], "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": fields}
     return [*(e for e in entries if e not in turned and not _is_our_apply(e)), applied]
 

@@ -33,4 +33,4 @@ def short(name: str, limit: int = _LABEL_LIMIT) -> str:
 def dns_label(name: str) -> str:
     """Return a name made of lower-case letters, digits and dashes only, as volumes and ports need."""
     clean = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
-    return short(name if clean == name else f"{clean}-{hashlib.sha256(name.encode()).hexdigest()[:8]}")
+    return short(name if clean == name else f"{clean}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip("-"))

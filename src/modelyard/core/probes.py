@@ -15,6 +15,8 @@ class ServiceAddress(Struct, frozen=True):
     namespace: str
     name: str
     port: int
+    ip: str = ""
+    """The address that the cluster gave it."""
 
     @property
     def host(self) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelyard.core.errors import SpecInvalid
-from modelyard.kinds.contract import Kind, Object
+from modelyard.kinds.contract import Kind, Object, Rule
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
+    from modelyard.core.stored import Metadata, Stored
 
 _AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
@@ -26,10 +26,17 @@ def decode(kind: Kind, stored: Stored) -> Object[Any]:
     except msgspec.ValidationError as error:
         raise _named(error) from error
     for rule in kind.rules:
-        if not rule.holds(spec, stored.meta):
+        if not _holds(rule, spec, stored.meta):
             raise SpecInvalid(rule.field, "is not allowed like this", rule.message)
     status = stored.part("status")
     return Object(meta=stored.meta, spec=spec, before=status if isinstance(status, dict) else {})
+
+
+def _holds(rule: Rule, spec: Any, meta: Metadata) -> bool:
+    try:
+        return rule.holds(spec, meta)
+    except ValueError:
+        return False
 
 
 def _named(error: msgspec.ValidationError) -> SpecInvalid:

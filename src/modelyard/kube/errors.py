@@ -73,6 +73,8 @@ class Forbidden(KubeError):
 
     verb: str = ""
     resource: str = ""
+    by_role: bool = False
+    """Whether a rule is missing. Quotas and pod security answer 403 too; only the authorizer says who "cannot" do what."""
 
 
 class NotFound(KubeError):
@@ -133,6 +135,7 @@ class Status(Struct, frozen=True):
     details: _Details | None = None
 
 
+_ROLE_LACKS: Final = " cannot "
 _CLASSES: Final[dict[int, type[KubeError]]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -164,7 +167,7 @@ def from_status(status: Status, verb: str, resource: str, code: int = 0) -> Kube
     if isinstance(error, Invalid):
         error.causes = tuple(Cause(cause.field, quoted(cause.message)) for cause in details.causes or ())
     if isinstance(error, Forbidden):
-        error.verb, error.resource = verb, resource
+        error.verb, error.resource, error.by_role = verb, resource, _ROLE_LACKS in status.message
     return error
 
 
@@ -178,8 +181,7 @@ def _classified(code: int, status: Status, message: str) -> KubeError:
         return Unavailable(code, status.reason, message, uncertain=code in _MAYBE_DONE)
     if code == 409 and status.reason == "AlreadyExists":
         return AlreadyExists(code, status.reason, message)
-    if code == 403 and " cannot " in status.message:
-        # Quotas and pod security answer 403 too; only the authorizer says who "cannot" do what.
+    if code == 403 and _ROLE_LACKS in status.message:
         message = f"{message}; add this verb and resource to the role that the operator is bound to"
     return _CLASSES.get(code, KubeError)(code, status.reason, message)
 

@@ -28,6 +28,8 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the data of each event that this chunk completes."""
+        if not chunk:
+            return
         if self._after_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]  # the second half of a line end that the chunks cut in two
         self._after_return = chunk.endswith(b"\r")

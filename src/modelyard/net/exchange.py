@@ -42,9 +42,9 @@ Locate = Callable[[ServiceAddress], tuple[str, int]]
 """Says where a Service of ours is dialled. The Host header and the TLS name stay those of the Service."""
 
 
-def by_name(address: ServiceAddress) -> tuple[str, int]:
-    """Dial a Service by its name, as any pod of the cluster does."""
-    return address.host, address.port
+def in_cluster(address: ServiceAddress) -> tuple[str, int]:
+    """Dial a Service at its own address, or by its name where it has none. The address needs no name server."""
+    return address.ip or address.host, address.port
 
 
 class ExchangeFailed(ModelyardError):

@@ -20,7 +20,7 @@ import modelyard
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.events import EventStream
-from modelyard.net.exchange import Distrusted, ExchangeFailed, by_name, conversation
+from modelyard.net.exchange import Distrusted, ExchangeFailed, conversation, in_cluster
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
 from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, clean, refusal, trouble
 from modelyard.net.trust import NoCertificate, trusting
@@ -141,7 +141,7 @@ class _Session:
         self._id = self._headers["Mcp-Session-Id"] = offered
 
 
-async def handshake(probe: McpHandshake, where: Locate = by_name, trust: str | None = None) -> Answer:
+async def handshake(probe: McpHandshake, where: Locate = in_cluster, trust: str | None = None) -> Answer:
     """Greet the server and say what it offers, or why it could not be asked, within `probe.timeout` seconds.
 
     `trust` is the PEM text of the Secret that `probe.trust` names: `tls.crt`, then `ca.crt` if there is one; None when

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
 CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
-FORBIDDEN_WAIT = Later(30.0, "a rule is missing from the operator's role")
 
 
 class Blocked(ModelyardError):
@@ -224,9 +223,10 @@ def _with_owner_of(live: Stored, body: Json) -> Json:
 
 def ending(error: KubeError) -> Outcome:
     """Return what an error of the API server means for the plan that ran into it."""
-    if isinstance(error, Forbidden) and error.verb:
+    if isinstance(error, Forbidden) and error.by_role:
+        # An API server that has just started refuses everybody for a moment, until it knows the roles.
         problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
-        return Outcome(problem=problem, look_again=FORBIDDEN_WAIT)
+        return Outcome(problem=problem, retry=True, retry_after=1.0)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", "change what it names")
         return Outcome(problem=problem, look_again=REFUSED_WAIT)

@@ -25,7 +25,6 @@ from modelyard.kube.errors import KubeError, NotFound
 from modelyard.runtime import status
 from modelyard.runtime.apply import ending
 from modelyard.runtime.clock import timestamp
-from modelyard.runtime.events import news
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +84,7 @@ class Controller:
         except KubeError as error:
             _log.info("not carried out", kind=item.kind, object=str(item.key), error=str(error))
             outcome = ending(error)
-            if not outcome.retry:
+            if not self._is_hidden(item, outcome):
                 await self._show(item, outcome.problem)
         except Exception as error:
             _log.exception("internal error", kind=item.kind, object=str(item.key))
@@ -108,6 +107,7 @@ class Controller:
         stored = self._caches[kind.resource].get(item.key)
         if stored is None or (stored.meta.deleting and not self._must_undo(kind, stored)):
             self._gather.forget(item)
+            self._queue.forget(item)
             return Outcome()
         if stored.meta.annotation(names.PAUSED) == "true":
             return await self._write_status(stored, status.paused(stored, self._now()), Outcome())
@@ -131,7 +131,7 @@ class Controller:
             return Outcome()
         for field in outcome.restored:
             await self._events.tell(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
-        if outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES:
+        if self._is_hidden(item, outcome):
             return outcome
         said = kind.summarise(obj, seen.after(outcome), outcome)
         wanted = status.summary(kind, stored, said, outcome.warning, self._now())
@@ -149,8 +149,7 @@ class Controller:
         except NotFound:
             return Outcome()  # deleted meanwhile
         self._caches[stored.resource].wrote(answer)
-        if told := news(stored.status, wanted):
-            await self._events.tell(stored, *told)
+        await self._events.follow(stored, wanted)
         return outcome
 
     async def _set_finalizers(self, stored: Stored, finalizers: list[str]) -> Stored:
@@ -168,6 +167,10 @@ class Controller:
             await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
         except KubeError as error:
             _log.warning("status not written", kind=item.kind, object=str(item.key), error=str(error))
+
+    def _is_hidden(self, item: Item, outcome: Outcome) -> bool:
+        """Return whether an outcome is not worth telling yet, because the next try will probably succeed."""
+        return outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES
 
     def _must_undo(self, kind: Kind, stored: Stored) -> bool:
         return kind.undo is not None and names.FINALIZER in stored.meta.finalizers

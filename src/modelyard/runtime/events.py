@@ -32,6 +32,21 @@ class Events:
     def __init__(self, client: Client, clock: Clock, instance: str) -> None:
         self._client, self._clock, self._instance = client, clock, instance
         self._told: dict[tuple[str, Reason], float] = {}
+        self._troubled: set[str] = set()
+
+    async def follow(self, about: Stored, after: Json) -> None:
+        """Tell what is worth telling of the step from the stored status to the next."""
+        uid = about.meta.uid
+        told = news(about.status, after)
+        if told is None and uid in self._troubled and stored_condition(after, "Ready").get("status") == "True":
+            told = Reason.RECOVERED, "the trouble is over"
+        if told is None:
+            return
+        if told[0] in PROBLEMS:
+            self._troubled.add(uid)
+        else:
+            self._troubled.discard(uid)
+        await self.tell(about, *told)
 
     async def tell(self, about: Stored, reason: Reason, note: str) -> None:
         """Write one event, unless the same was told of this object a moment ago."""
@@ -77,7 +92,7 @@ def news(before: Json, after: Json) -> tuple[Reason, str] | None:
         if reason in PROBLEMS and (old.get("reason"), old.get("message")) != (new.get("reason"), new.get("message")):
             return reason, str(new.get("message", ""))
         if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
-            return Reason.RECOVERED, f"{old.get('reason')} is over"
+            return Reason.RECOVERED, "the trouble is over"
     return None
 
 

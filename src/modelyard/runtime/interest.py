@@ -41,7 +41,7 @@ class Interest:
         self._reads[item] = kept
         for read in kept:
             if isinstance(read, Named):
-                self._named.setdefault((read.resource, Key(item.key.namespace, read.name)), set()).add(item)
+                self._named.setdefault(_place(item, read), set()).add(item)
             elif isinstance(read, Every):
                 by_item = self._every.setdefault(read.resource, {})
                 by_item[item] = (*by_item.get(item, ()), read)
@@ -50,9 +50,15 @@ class Interest:
         """Drop what an object read."""
         for read in self._reads.pop(item, ()):
             if isinstance(read, Named):
-                self._named.get((read.resource, Key(item.key.namespace, read.name)), set()).discard(item)
+                self._drop_named(_place(item, read), item)
             elif isinstance(read, Every):
                 self._every.get(read.resource, {}).pop(item, None)
+
+    def _drop_named(self, place: tuple[Resource, Key], item: Item) -> None:
+        readers = self._named.get(place, set())
+        readers.discard(item)
+        if not readers:
+            self._named.pop(place, None)
 
     def woken_by(self, resource: Resource, old: Stored | None, new: Stored | None) -> Iterator[Item]:
         """Return the readers whose answer may change."""
@@ -63,6 +69,10 @@ class Interest:
         for item, reads in self._every.get(resource, {}).items():
             if any(_sees(read, old) != _sees(read, new) for read in reads):
                 yield item
+
+
+def _place(item: Item, read: Named) -> tuple[Resource, Key]:
+    return read.resource, Key(item.key.namespace if read.resource.namespaced else "", read.name)
 
 
 def matches(read: Every, item: Stored) -> bool:

@@ -84,7 +84,7 @@ class Watching:
     def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         for item in {*self._own(resource, old, new), *self.interest.woken_by(resource, old, new)}:
             self.wake(item)
-        if new is None and old is not None:
+        if old is not None and (new is None or new.meta.uid != old.meta.uid):
             self._gone(old.meta.uid)
 
     def _own(self, resource: Resource, old: Stored | None, new: Stored | None) -> set[Item]:

@@ -50,10 +50,11 @@ def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
     done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
     if not done.answers_for(checked_template(mcp)):
         return None
-    server = mcp.spec.server
+    server, service = mcp.spec.server, seen.one(Owned(SERVICE))
+    ip = str(service.spec.get("clusterIP", "")) if service else ""
     return Asked(
         McpHandshake(
-            service=ServiceAddress(mcp.meta.namespace, service_name(mcp.meta.name), server.port),
+            service=ServiceAddress(mcp.meta.namespace, service_name(mcp.meta.name), server.port, ip),
             path=server.path,
             timeout=seconds(server.timeout),
             template=done.template,

@@ -53,7 +53,7 @@ def _container_trouble(status: Json) -> Problem | None:
 
 def _config_trouble(container: str, message: str) -> Problem:
     # The kubelet adds which pod it speaks of; the next pod would make the same trouble look like news.
-    message = re.sub(r"\s*\(pod: [^)]*\)?\S*", "", message)
+    message = re.sub(r"\s*\(pod: .*$", "", message, flags=re.DOTALL)
     remedy = "correct what the message names"
     if "runAsNonRoot" in message:
         remedy = "set podSecurityContext.runAsUser to a number other than 0, or use an image that does not run as root"

@@ -1,0 +1,149 @@
+"""`modelyard run` and its neighbours, as the README shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from modelyard.core.resources import SERVICE
+from modelyard.kinds.mcp import MCP
+from modelyard.local.ports import free_ports
+from tests.support.mcps import condition, create, until_ready
+from tests.support.mcpserver import McpServers
+from tests.support.operators import ROOT, health
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
+    from tests.support.recorder import Recorder
+
+
+async def _modelyard(*args: str, **env: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from modelyard.cli.main import main; main()", *args,
+        env=env, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def _until_leading(port: int) -> None:
+    async with asyncio.timeout(60):
+        while await health(port, "/readyz") != (200, "leader\n"):
+            await asyncio.sleep(0.05)
+
+
+async def test_run_finds_services_at_their_own_addresses(
+    cluster: Cluster, namespace: str, recorder: Recorder, installed: Path
+) -> None:
+    probes, metrics = free_ports(2)
+    options = (f"--health-port={probes}", f"--metrics-port={metrics}", "--log-format=text")
+    process = await _modelyard("run", *options, KUBECONFIG=str(installed), PATH="")
+    try:
+        await _until_leading(probes)
+        await create(cluster.controlplane.admin, namespace)
+        service = await recorder.wait_for(SERVICE, namespace, "tools-service", lambda item: item is not None)
+        assert service
+        async with McpServers().serve(8080, host=service["spec"]["clusterIP"]):
+            await until_ready(recorder, namespace)
+        assert "modelyard_reconciles_total" in (await health(metrics, "/metrics"))[1]
+    finally:
+        process.terminate()
+        await process.communicate()
+    assert process.returncode == 0
+
+
+async def test_run_for_one_namespace_needs_only_a_role_in_it(
+    cluster: Cluster, namespace: str, recorder: Recorder, installed: Path, kubectl: Kubectl
+) -> None:
+    admin = cluster.controlplane.admin
+    role = (
+        (ROOT / "deploy" / "rbac-namespace.yaml").read_text().replace("namespace: default", f"namespace: {namespace}")
+    )
+    renamed = role.replace("namespace: modelyard-system", f"namespace: {namespace}")
+    await kubectl("apply", "-f", "-", input=renamed)
+    account = await cluster.controlplane.service_account_kubeconfig(namespace, "modelyard")
+    (probes,) = free_ports(1)
+    process = await _modelyard(
+        "run", f"--namespace={namespace}", f"--lease-namespace={namespace}", f"--health-port={probes}",
+        "--metrics-port=0", KUBECONFIG=str(account), PATH="",
+    )  # fmt: skip
+    try:
+        await _until_leading(probes)
+        await create(admin, namespace)
+        service = await recorder.wait_for(SERVICE, namespace, "tools-service", lambda item: item is not None)
+        assert service
+        async with McpServers().serve(8080, host=service["spec"]["clusterIP"]):
+            await until_ready(recorder, namespace)
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
+async def test_every_example_is_accepted_and_its_pods_pass_restricted(
+    cluster: Cluster,
+    namespace: str,
+    recorder: Recorder,
+    installed: Path,
+    kubectl: Kubectl,
+    operator: object,
+    example: Path,
+) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await cluster.controlplane.admin.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    await kubectl("apply", "-n", namespace, "-f", str(example))
+    for body in yaml.safe_load_all(example.read_text()):
+        if body["kind"] == MCP.resource.kind:
+            name = body["metadata"]["name"]
+            await recorder.wait_for(
+                MCP.resource, namespace, name, lambda item: condition(item, "Available").get("status") == "True"
+            )
+
+
+async def test_a_manifest_is_planned_without_a_cluster() -> None:
+    process = await _modelyard("plan", "-f", "examples/mcp.yaml", PATH="")
+    output, _ = await process.communicate()
+    assert [body["kind"] for body in yaml.safe_load_all(output)] == ["Deployment", "Service"]
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "is not YAML"),
+        ("just text", "has no metadata"),
+        ("{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}}", "spec.server.command"),
+        (
+            "{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}, spec: {replicas: -1}}",
+            "spec.replicas",
+        ),
+    ],
+    ids=["no YAML", "no object", "a blocked plan", "an invalid spec"],
+)
+async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(text)
+    process = await _modelyard("plan", "-f", str(file), PATH="")
+    _, complaint = await process.communicate()
+    assert process.returncode == 1
+    assert words in complaint.decode()
+    assert "Traceback" not in complaint.decode()
+
+
+async def test_without_a_cluster_run_says_so_in_one_line(tmp_path: Path) -> None:
+    process = await _modelyard("run", HOME=str(tmp_path), PATH="")
+    _, complaint = await process.communicate()
+    assert process.returncode == 1
+    assert "KUBECONFIG" in complaint.decode()
+    assert "Traceback" not in complaint.decode()
+
+
+async def test_the_definitions_are_printed_without_a_cluster() -> None:
+    process = await _modelyard("crds", PATH="")
+    output, _ = await process.communicate()
+    assert output.decode() in (ROOT / "deploy" / "crds.yaml").read_text()

@@ -1,0 +1,228 @@
+"""Case files: what a kind plans and says in a given situation, without a cluster.
+
+A file `tests/kinds/<kind>/cases/*.yaml` holds one or more cases, separated by `---`. A case says `why`, what is `given`
+(first the object, then whatever it reads) and what must come of it. What of the metadata does not matter is filled in:
+namespace, UID, version, and, for children and pods, that they belong to the object.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+from msgspec import Struct, field
+
+from modelyard.core import names
+from modelyard.core.plan import Outcome, Plan
+from modelyard.core.probes import Answer
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import POD, SECRET, Key, Resource
+from modelyard.core.stored import Json, Stored
+from modelyard.kinds import ALL
+from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
+from modelyard.kinds.decode import decode
+from modelyard.runtime.apply import complete
+from modelyard.runtime.cache import Cache, OwnerKey
+from modelyard.runtime.clock import timestamp
+from modelyard.runtime.gather import ROUNDS, hashed
+from modelyard.runtime.interest import matches
+from modelyard.runtime.status import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from modelyard.core.plan import Child
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+FOLDER = Path(__file__).parent
+
+
+class Said(Struct, frozen=True, forbid_unknown_fields=True):
+    """A reason, and words that the text must hold."""
+
+    reason: Reason
+    says: str = ""
+
+
+class Wrong(Struct, frozen=True, forbid_unknown_fields=True):
+    """The field that a bad object is refused for, and words that the text must hold."""
+
+    field: str
+    says: str = ""
+
+
+class Statement(Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands at a path of the child of one kind. Nothing stands there: `is: null`."""
+
+    kind: str
+    value: Any = field(name="is")
+    at: str = ""
+
+
+class Told(Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer that has come, and the fields of the question that it answers."""
+
+    ok: bool
+    reason: Reason
+    message: str = ""
+    value: Json = {}
+    to: Json = {}
+
+
+class Planned(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the plan must be. What is deleted and whether it is blocked is always compared."""
+
+    apply: tuple[Statement, ...] = ()
+    count: dict[str, int] | None = None
+    delete: tuple[str, ...] = ()
+    blocked: Said | None = None
+    replicas: Json = {}
+    look_again: float | None = None
+    asks: tuple[Json, ...] | None = None
+
+
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
+    """One situation, and what must come of it."""
+
+    why: str
+    given: tuple[Json, ...]
+    answers: tuple[Told, ...] = ()
+    plan: Planned | None = None
+    status: Json = {}
+    invalid: Wrong | None = None
+    unrestricted: bool = False
+    """Whether the user asks for pods that Pod Security `restricted` does not allow."""
+
+
+class Situation(Struct, frozen=True):
+    """A case, played through."""
+
+    kind: Kind
+    stored: Stored
+    obj: Object[Any]
+    reads: tuple[Read, ...]
+    seen: Seen
+    plan: Plan
+    said: Struct
+    status: Json
+
+
+def cases(kind: Kind) -> Iterator[tuple[str, Case]]:
+    """Return all cases of a kind, each with the name of its file."""
+    for file in sorted((FOLDER / kind.name / "cases").glob("*.yaml")):
+        for body in yaml.safe_load_all(file.read_text()):
+            yield file.stem, msgspec.convert(body, Case)
+
+
+def given_object(kind: Kind, case: Case) -> Stored:
+    """Return the object that a case is about."""
+    return Stored.from_dict(kind.resource, _filled(case.given[0]))
+
+
+def play(kind: Kind, case: Case) -> Situation:
+    """Decode, read, plan and summarise, as if the API server accepted everything."""
+    stored = given_object(kind, case)
+    obj = decode(kind, stored)
+    reads, seen = _look(kind, obj, _world(kind, stored, case.given[1:]), case.answers)
+    plan = kind.plan(obj, seen)
+    outcome = _carried_out(stored, plan, seen)
+    said = kind.summarise(obj, seen.after(outcome), outcome)
+    return Situation(
+        kind, stored, obj, reads, seen, plan, said, summary(kind, stored, said, outcome.warning, timestamp(NOW))
+    )
+
+
+def _filled(body: Json) -> Json:
+    meta = body["metadata"]
+    uid = f"uid-of-{body['kind']}-{meta['name']}".lower()
+    return {**body, "metadata": {"namespace": "default", "uid": uid, "resourceVersion": "1", "generation": 1, **meta}}
+
+
+def _world(kind: Kind, owner: Stored, given: Iterable[Json]) -> dict[Resource, Cache]:
+    known = dict.fromkeys((*kind.children, *kind.looks_at))
+    world = {resource: Cache(resource, lambda _old, _new: None) for resource in known}
+    by_name = {resource.kind: resource for resource in known}
+    for body in given:
+        resource = by_name[body["kind"]]
+        belonging = {**body, "metadata": {**_belongings(kind, owner, resource), **body["metadata"]}}
+        world[resource].upsert(Stored.from_dict(resource, _filled(belonging)))
+    return world
+
+
+def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
+    if resource == POD:
+        return {"labels": {names.KIND_LABEL: kind.name, names.INSTANCE_LABEL: names.short(owner.meta.name)}}
+    if resource not in kind.children:
+        return {}
+    head = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "controller": True}
+    return {"ownerReferences": [{**head, "name": owner.meta.name, "uid": owner.meta.uid}]}
+
+
+def _look(
+    kind: Kind, obj: Object[Any], world: dict[Resource, Cache], answers: tuple[Told, ...]
+) -> tuple[tuple[Read, ...], Seen]:
+    reads: dict[Read, None] = {}
+    seen = Seen(NOW)
+    for _ in range(ROUNDS):
+        reads |= dict.fromkeys(kind.reads(obj, seen))
+        seen = Seen(NOW, {read: _find(kind, obj, world, read) for read in reads if not isinstance(read, Asked)})
+    asked = [read for read in reads if isinstance(read, Asked)]
+    return tuple(reads), Seen(NOW, seen.found, {read: _answer(told) for read in asked for told in _to(read, answers)})
+
+
+def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Named | Owned | Every) -> dict[Key, Stored]:
+    cache = world[read.resource]
+    if isinstance(read, Owned):
+        return cache.owned(OwnerKey(kind.name, obj.meta.namespace, names.short(obj.meta.name)), obj.meta.uid)
+    if isinstance(read, Every):
+        return {item.meta.key: item for item in cache.all() if matches(read, item)}
+    item = cache.get(Key(obj.meta.namespace if read.resource.namespaced else "", read.name))
+    if item is None:
+        return {}
+    return {item.meta.key: hashed(item, obj.meta.uid) if read.resource == SECRET else item}
+
+
+def _to(read: Asked, answers: tuple[Told, ...]) -> list[Told]:
+    question = msgspec.to_builtins(read.probe)
+    return [told for told in answers if not differences(told.to, question)]
+
+
+def _answer(told: Told) -> Answer:
+    return Answer(told.ok, told.reason, told.message, told.value)
+
+
+def _carried_out(owner: Stored, plan: Plan, seen: Seen) -> Outcome:
+    if plan.blocked:
+        return Outcome(problem=plan.blocked, look_again=plan.look_again)
+    live = {(item.resource, item.meta.key): item for found in seen.found.values() for item in found.values()}
+    children = ((child, Key(owner.meta.namespace, child.name)) for child in plan.apply)
+    stored = tuple(live.get((child.resource, key)) or _created(owner, child) for child, key in children)
+    return Outcome(stored=stored, deleted=plan.delete, look_again=plan.look_again)
+
+
+def _created(owner: Stored, child: Child) -> Stored:
+    body = complete(owner, child)
+    number = {"replicas": child.replicas.at_creation} if child.replicas else {}
+    return Stored.from_dict(child.resource, _filled({**body, "spec": {**body["spec"], **number}}))
+
+
+def differences(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Return where something is not as a case says. Of a mapping only what the case names is compared."""
+    if not isinstance(wanted, dict):
+        return [] if wanted == found else [f"{path}: expected {wanted!r}, found {found!r}"]
+    if not isinstance(found, dict):
+        return [f"{path}: expected {wanted!r}, found {found!r}"]
+    return [line for name, value in wanted.items() for line in differences(value, found.get(name), f"{path}.{name}")]
+
+
+ALL_CASES = tuple((kind, file, case) for kind in ALL for file, case in cases(kind))
+"""Every case of every kind."""
+
+
+def named(chosen: Iterable[tuple[Kind, str, Case]]) -> Iterator[tuple[str, Kind, Case]]:
+    """Return cases with the names under which the test run shows them."""
+    for kind, file, case in chosen:
+        yield f"{kind.name}/{file}: {case.why}", kind, case

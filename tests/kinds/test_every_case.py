@@ -1,0 +1,215 @@
+"""What holds of every kind in every situation that a case file describes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import SERVICE
+from modelyard.kinds import ALL
+from modelyard.kinds.contract import Asked
+from modelyard.runtime.apply import complete
+from tests.kinds.cases import ALL_CASES, named, play
+from tests.kinds.restricted import violations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.stored import Json
+    from modelyard.kinds.contract import Kind
+    from tests.kinds.cases import Case, Situation
+
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+PORT_NAME = re.compile(r"[a-z]([-a-z0-9]{0,13}[a-z0-9])?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+QUALIFIED = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+LIKE_A_TIME = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d+(\.\d+)?(ms|s|m|h)\b|\bago\b")
+
+CASES = {name: (kind, case) for name, kind, case in named(ALL_CASES) if not case.invalid}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def situation(name: str) -> Situation:
+    return play(*CASES[name])
+
+
+def templates(found: Situation) -> Iterator[Json]:
+    bodies = (child.body.get("spec", {}) for child in found.plan.apply)
+    return (spec["template"] for spec in bodies if "template" in spec)
+
+
+def containers(template: Json) -> list[Json]:
+    return [*template["spec"]["containers"], *template["spec"].get("initContainers", ())]
+
+
+def encoded(*values: Any) -> list[bytes]:
+    return [msgspec.json.encode(value, order="deterministic") for value in values]
+
+
+def world(found: Situation) -> list[bytes]:
+    return encoded(found.obj, *(item.to_dict() for items in found.seen.found.values() for item in items.values()))
+
+
+@every_case
+def test_the_same_situation_gives_the_same_plan_and_status(name: str):
+    one, other = situation(name), situation(name)
+    assert (one.plan, one.status) == (other.plan, other.status)
+
+
+@every_case
+def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: str):
+    found = situation(name)
+    before, planned = world(found), encoded(found.plan)
+    for child in found.plan.apply:
+        complete(found.stored, child)
+    again = found.kind.plan(found.obj, found.seen)
+    assert (world(found), encoded(found.plan), encoded(again)) == (before, planned, planned)
+
+
+@every_case
+def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
+    found = situation(name)
+    assert {child.resource for child in found.plan.apply} <= set(found.kind.children)
+    assert {ref.resource for ref in found.plan.delete} <= set(found.kind.deletes)
+
+
+@every_case
+def test_a_kind_reads_only_what_it_declares(name: str):
+    found = situation(name)
+    read = {read.resource for read in found.reads if not isinstance(read, Asked)}
+    assert read <= {*found.kind.looks_at, *found.kind.children}
+
+
+@every_case
+def test_no_child_is_planned_twice(name: str):
+    children = [(child.resource, child.name) for child in situation(name).plan.apply]
+    assert len(children) == len(set(children))
+
+
+@every_case
+def test_a_blocked_plan_touches_nothing(name: str):
+    plan = situation(name).plan
+    assert not (plan.blocked and (plan.apply or plan.delete))
+
+
+@every_case
+def test_the_body_of_a_child_says_what_the_child_is(name: str):
+    for child in situation(name).plan.apply:
+        assert (child.body["apiVersion"], child.body["kind"]) == (child.resource.api_version, child.resource.kind)
+        assert child.body["metadata"]["name"] == child.name
+        assert "replicas" not in child.body["spec"], "the number of pods is kept apart from the body"
+
+
+@every_case
+def test_no_variable_is_set_twice(name: str):
+    for template in templates(situation(name)):
+        for container in containers(template):
+            variables = [entry["name"] for entry in container.get("env", ())]
+            assert len(variables) == len(set(variables))
+
+
+@every_case
+def test_pods_are_restricted_unless_the_user_asks_for_more(name: str):
+    case: Case = CASES[name][1]
+    found = [wrong for template in templates(situation(name)) for wrong in violations(template)]
+    assert bool(found) == case.unrestricted, found
+
+
+@every_case
+def test_pods_get_no_token(name: str):
+    assert all(one["spec"]["automountServiceAccountToken"] is False for one in templates(situation(name)))
+
+
+@every_case
+def test_names_labels_and_annotations_are_valid(name: str):
+    found = situation(name)
+    for child in found.plan.apply:
+        assert (SERVICE_NAME if child.resource == SERVICE else DNS_LABEL).fullmatch(child.name)
+        check_metadata(complete(found.stored, child)["metadata"])
+    for template in templates(found):
+        check_metadata(template["metadata"])
+        check_pod_names(template["spec"])
+
+
+def check_metadata(meta: Json) -> None:
+    for key, value in meta.get("labels", {}).items():
+        assert QUALIFIED.fullmatch(key)
+        assert LABEL_VALUE.fullmatch(value)
+    assert all(QUALIFIED.fullmatch(key) for key in meta.get("annotations", {}))
+
+
+def check_pod_names(spec: Json) -> None:
+    volumes = [volume["name"] for volume in spec.get("volumes", ())]
+    assert len(volumes) == len(set(volumes))
+    assert all(DNS_LABEL.fullmatch(volume) for volume in volumes)
+    for container in [*spec["containers"], *spec.get("initContainers", ())]:
+        assert DNS_LABEL.fullmatch(container["name"])
+        assert all(PORT_NAME.fullmatch(port["name"]) for port in container.get("ports", ()))
+        assert {mount["name"] for mount in container.get("volumeMounts", ())} <= set(volumes)
+
+
+@every_case
+def test_the_selector_of_pods_and_services_finds_the_pods(name: str):
+    found = situation(name)
+    labels = [template["metadata"]["labels"] for template in templates(found)]
+    for child in found.plan.apply:
+        selector = child.body["spec"].get("selector", {})
+        wanted = selector.get("matchLabels", selector)
+        assert not wanted or any(wanted.items() <= one.items() for one in labels)
+
+
+@every_case
+def test_a_status_is_json_that_its_own_type_can_read(name: str):
+    found = situation(name)
+    text = msgspec.json.encode(found.said)
+    assert msgspec.json.decode(text, type=found.kind.status) == found.said
+
+
+@every_case
+def test_a_status_states_every_condition_of_its_kind_for_this_generation(name: str):
+    found = situation(name)
+    stated = {entry["type"]: entry for entry in found.status["conditions"]}
+    assert set(found.kind.conditions) <= stated.keys()
+    assert found.status["observedGeneration"] == found.stored.meta.generation
+    for kind in found.kind.conditions:
+        assert stated[kind]["observedGeneration"] == found.stored.meta.generation
+        assert stated[kind]["reason"] in set(Reason)
+        assert stated[kind]["lastTransitionTime"]
+
+
+@every_case
+def test_ready_is_said_in_one_voice(name: str):
+    status = situation(name).status
+    truths = {entry["type"]: entry["status"] for entry in status["conditions"]}
+    assert status["ready"] == (truths["Ready"] == "True")
+
+
+@every_case
+def test_a_problem_comes_with_a_remedy(name: str):
+    found = situation(name)
+    assert not found.plan.blocked or found.plan.blocked.remedy
+    for entry in own_conditions(found):
+        if entry["reason"] in PROBLEMS:
+            message, _, remedy = entry["message"].rpartition("; ")
+            assert message, f"{entry['reason']} names no way out: {entry['message']!r}"
+            assert remedy
+
+
+@every_case
+def test_no_message_holds_a_time_that_would_change_by_itself(name: str):
+    for entry in own_conditions(situation(name)):
+        assert not LIKE_A_TIME.search(entry["message"]), entry["message"]
+
+
+def own_conditions(found: Situation) -> list[Json]:
+    return [entry for entry in found.status["conditions"] if entry["type"] in found.kind.conditions]
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_what_a_kind_deletes_is_its_own(kind: Kind):
+    assert set(kind.deletes) <= set(kind.children)

@@ -1,0 +1,42 @@
+"""Stored objects in one line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core.resources import DEPLOYMENT, Resource
+from modelyard.core.stored import Stored
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Json
+
+OWNER_KIND = "MCP"
+
+
+def stored(
+    name: str,
+    revision: int = 1,
+    *,
+    resource: Resource = DEPLOYMENT,
+    namespace: str = "default",
+    uid: str = "",
+    owner: str = "",
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    **parts: Any,
+) -> Stored:
+    """Return an object; `owner` is `name:uid` of the MCP that controls it."""
+    meta: Json = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-of-{name}",
+        "resourceVersion": str(revision),
+        "generation": 1,
+        "labels": labels or {},
+        "annotations": annotations or {},
+    }
+    if owner:
+        owner_name, _, owner_uid = owner.partition(":")
+        head = {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": OWNER_KIND, "controller": True}
+        meta["ownerReferences"] = [{**head, "name": owner_name, "uid": owner_uid}]
+    return Stored.from_dict(resource, {"metadata": meta, **parts})

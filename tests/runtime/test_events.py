@@ -1,0 +1,69 @@
+"""What is worth an event in the step from one status to the next."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.runtime.events import news
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Json
+
+
+def ready(truth: bool, reason: str, message: str = "why") -> Json:
+    other = {"type": "Available", "status": "True", "reason": "CrashLoop", "message": "not looked at"}
+    return {"conditions": [other, {"type": "Ready", "status": str(truth), "reason": reason, "message": message}]}
+
+
+STARTING, FINE = ready(False, "Starting"), ready(True, "Ready")
+BROKEN = ready(False, "CrashLoop", "it keeps exiting")
+
+
+def test_the_way_from_create_to_ready_is_no_news():
+    steps: list[Json] = [{}, STARTING, ready(False, "RollingOut"), ready(False, "WaitingForAnswer"), FINE]
+    assert [news(before, after) for before, after in pairwise(steps)] == [None] * 4
+
+
+@pytest.mark.parametrize("reason", sorted(PROBLEMS))
+def test_every_problem_is_news(reason: Reason):
+    assert news(STARTING, ready(False, reason, "what")) == (reason, "what")
+
+
+def test_a_problem_from_the_start_is_news():
+    assert news({}, BROKEN) == (Reason.CRASH_LOOP, "it keeps exiting")
+
+
+def test_the_same_problem_again_is_no_news():
+    assert news(BROKEN, BROKEN) is None
+
+
+def test_the_same_problem_with_other_words_is_news():
+    assert news(BROKEN, ready(False, "CrashLoop", "with code 2")) == (Reason.CRASH_LOOP, "with code 2")
+
+
+def test_another_problem_is_news():
+    assert news(BROKEN, ready(False, "OutOfMemory", "too little")) == (Reason.OUT_OF_MEMORY, "too little")
+
+
+def test_a_recovery_is_news():
+    assert news(BROKEN, FINE) == (Reason.RECOVERED, "the trouble is over")
+
+
+def test_a_field_that_cannot_be_kept_is_news_although_the_object_is_ready():
+    warned = {"conditions": [*FINE["conditions"], {"type": "Applied", "status": "False", "reason": "FieldNotKept"}]}
+    assert news(FINE, warned) == (Reason.FIELD_NOT_KEPT, "")
+    assert news(warned, warned) is None
+
+
+def test_being_ready_again_after_a_roll_out_is_no_news():
+    assert news(ready(False, "RollingOut"), FINE) is None
+
+
+@pytest.mark.parametrize("odd", [{"conditions": None}, {"conditions": ["x"]}, ready(False, "OfAnotherVersion"), {}])
+def test_a_status_that_we_do_not_understand_is_no_news(odd: Json):
+    assert news(odd, FINE) is None
+    assert news(FINE, odd) is None

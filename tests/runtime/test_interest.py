@@ -1,0 +1,121 @@
+"""Who is woken by a change: those who read it, and of many readers only those whose answer changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key
+from modelyard.kinds.contract import Every, Named, Owned
+from modelyard.runtime.interest import Interest, Item, matches
+from tests.runtime.objects import stored
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Read
+
+ONE, TWO = Item("mcp", Key("default", "one")), Item("mcp", Key("default", "two"))
+
+
+def replicas(item: Stored) -> object:
+    return item.spec.get("replicas")
+
+
+@pytest.fixture
+def interest() -> Interest:
+    return Interest()
+
+
+def woken(interest: Interest, old: Stored | None, new: Stored | None) -> set[Item]:
+    return set(interest.woken_by(DEPLOYMENT, old, new))
+
+
+def test_whoever_named_an_object_is_woken_by_it(interest: Interest):
+    interest.record(ONE, [Named(DEPLOYMENT, "a")])
+    interest.record(TWO, [Named(DEPLOYMENT, "b")])
+    assert woken(interest, None, stored("a")) == {ONE}
+    assert woken(interest, stored("b"), None) == {TWO}
+    assert woken(interest, None, stored("c")) == set()
+
+
+def test_a_name_means_the_readers_own_namespace(interest: Interest):
+    interest.record(ONE, [Named(DEPLOYMENT, "a")])
+    assert woken(interest, None, stored("a", namespace="elsewhere")) == set()
+
+
+def test_a_name_means_one_resource(interest: Interest):
+    interest.record(ONE, [Named(SERVICE, "a")])
+    assert woken(interest, None, stored("a")) == set()
+
+
+def test_an_object_may_be_named_before_it_exists(interest: Interest):
+    interest.record(ONE, [Named(DEPLOYMENT, "a"), Named(SECRET, "b")])
+    interest.record(TWO, [Named(DEPLOYMENT, "a")])
+    assert woken(interest, None, stored("a")) == {ONE, TWO}
+
+
+def test_children_wake_their_owners_without_being_recorded(interest: Interest):
+    interest.record(ONE, [Owned(DEPLOYMENT)])
+    assert woken(interest, None, stored("a")) == set()
+
+
+def test_what_was_read_before_is_forgotten(interest: Interest):
+    interest.record(ONE, [Named(DEPLOYMENT, "a")])
+    interest.record(ONE, [Named(DEPLOYMENT, "b")])
+    assert woken(interest, None, stored("a")) == set()
+    assert woken(interest, None, stored("b")) == {ONE}
+
+
+@pytest.mark.parametrize("read", [Named(DEPLOYMENT, "a"), Every(DEPLOYMENT, replicas)])
+def test_an_object_that_is_gone_is_not_woken(interest: Interest, read: Read):
+    interest.record(ONE, [read])
+    interest.forget(ONE)
+    assert woken(interest, None, stored("a")) == set()
+
+
+def test_a_reader_of_all_is_woken_only_when_its_facet_changes(interest: Interest):
+    interest.record(ONE, [Every(DEPLOYMENT, replicas)])
+    before = stored("a", 1, spec={"replicas": 1, "paused": False})
+    assert woken(interest, before, stored("a", 2, spec={"replicas": 1, "paused": True})) == set()
+    assert woken(interest, before, stored("a", 2, spec={"replicas": 2})) == {ONE}
+
+
+def test_a_reader_of_all_is_woken_when_an_object_comes_or_goes(interest: Interest):
+    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: None)])
+    assert woken(interest, None, stored("a")) == {ONE}
+    assert woken(interest, stored("a"), None) == {ONE}
+
+
+def test_a_reader_by_label_is_woken_when_an_object_begins_or_ceases_to_match(interest: Interest):
+    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: None, labels=(("team", "x"),))])
+    mine, other = stored("a", 1, labels={"team": "x"}), stored("a", 2, labels={"team": "y"})
+    assert woken(interest, mine, other) == {ONE}
+    assert woken(interest, other, mine) == {ONE}
+    assert woken(interest, other, stored("a", 3, labels={"team": "z"})) == set()
+
+
+def test_a_reader_is_woken_when_any_of_its_reads_changes(interest: Interest):
+    by_name = Every(DEPLOYMENT, lambda item: item.meta.name)
+    interest.record(ONE, [by_name, Every(DEPLOYMENT, replicas)])
+    assert woken(interest, stored("a", 1, spec={"replicas": 1}), stored("a", 2, spec={"replicas": 2})) == {ONE}
+
+
+def test_nothing_wakes_nobody(interest: Interest):
+    interest.record(ONE, [Named(DEPLOYMENT, "a")])
+    assert woken(interest, None, None) == set()
+
+
+@pytest.mark.parametrize(
+    ("read", "answer"),
+    [
+        (Every(DEPLOYMENT, replicas), True),
+        (Every(DEPLOYMENT, replicas, namespace="default"), True),
+        (Every(DEPLOYMENT, replicas, namespace="elsewhere"), False),
+        (Every(DEPLOYMENT, replicas, labels=(("team", "x"), ("tier", "1"))), True),
+        (Every(DEPLOYMENT, replicas, labels=(("team", "x"), ("tier", "2"))), False),
+        (Every(DEPLOYMENT, replicas, labels=(("none", "x"),)), False),
+    ],
+)
+def test_an_object_matches_by_namespace_and_all_labels(read: Every, answer: bool):
+    assert matches(read, stored("a", labels={"team": "x", "tier": "1"})) is answer
