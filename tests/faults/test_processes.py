@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
 from tests.support.mcps import create, edit, expect_writes, until_ready
 from tests.support.operators import OperatorProcess
@@ -92,3 +93,18 @@ async def test_a_leader_that_is_killed_is_followed_when_its_lease_runs_out(
     await recorder.wait_for(MCP.resource, namespace, "tools", lambda item: bool((item or {}).get("status")), 20.0)
     await until_ready(recorder, namespace)
     await expect_writes(cluster.controlplane.audit_log, namespace, FIVE_WRITES)
+
+
+async def test_a_leader_that_was_frozen_past_its_lease_does_not_come_back_as_one(
+    cluster: Cluster, namespace: str, recorder: Recorder, operator: OperatorProcess, standby: OperatorProcess
+) -> None:
+    admin = cluster.controlplane.admin
+    operator.freeze()
+    await create(admin, namespace)
+    await until_ready(recorder, namespace)
+    await standby.until_ready("leader")
+    operator.thaw()
+    await operator.until_ready("standby")
+    edited = await edit(admin, namespace, replicas=2)
+    await until_ready(recorder, namespace, after=edited)
+    assert recorder.created(DEPLOYMENT) == {"tools": 1}

@@ -50,6 +50,15 @@ class OperatorProcess:
         if self._process and self._process.returncode is None:
             self._process.send_signal(signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """Let no time pass for it, as when its machine stalls."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
+
     async def died(self) -> None:
         assert self._process
         async with asyncio.timeout(30):

@@ -74,7 +74,7 @@ class Forbidden(KubeError):
     verb: str = ""
     resource: str = ""
     by_role: bool = False
-    """Whether a rule is missing. Quotas and pod security answer 403 too; only the authorizer says who "cannot" do what."""
+    """Whether a rule is missing. Quotas and pod security answer 403 too, but only the authorizer says "cannot"."""
 
 
 class NotFound(KubeError):

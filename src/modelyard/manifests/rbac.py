@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME: Final = "modelyard"
 NAMESPACE: Final = "modelyard-system"
 
-_READ: Final = ("get", "list", "watch")
+_FOLLOW: Final = ("list", "watch")
 _GROUP: Final = "rbac.authorization.k8s.io"
 
 Grant = tuple[Resource, str, tuple[str, ...]]
@@ -29,16 +29,16 @@ Grant = tuple[Resource, str, tuple[str, ...]]
 def rules(kinds: Iterable[Kind]) -> list[Json]:
     """Return the rules for serving these kinds, the fewest that say it, in a stable order."""
     grants = [grant for kind in kinds for grant in _of_kind(kind)]
-    return _merged([*grants, (EVENT, "", ("create", "patch"))])
+    return _merged([*grants, (EVENT, "", ("create",))])
 
 
 def lease_rules() -> list[Json]:
     """Return the rules for electing a leader, in the operator's own namespace."""
-    return _merged([(LEASE, "", (*_READ, "create", "update"))])
+    return _merged([(LEASE, "", (*_FOLLOW, "get", "create", "update"))])
 
 
 def _of_kind(kind: Kind) -> Iterator[Grant]:
-    yield kind.resource, "", _READ
+    yield kind.resource, "", _FOLLOW
     yield kind.resource, "status", ("patch",)
     # Children block the deletion of their owner, and who sets that must be allowed to update the owner's finalizers.
     yield kind.resource, "finalizers", ("update",)
@@ -47,7 +47,7 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
     for resource in kind.looks_at:
         yield resource, "", _read(resource)
     for child in kind.children:
-        yield child, "", (*_read(child), "create", "patch")
+        yield child, "", (*_read(child), "get", "create", "patch")
         if child.scalable:
             yield child, "scale", ("patch",)
     for child in kind.deletes:
@@ -55,7 +55,7 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
 
 
 def _read(resource: Resource) -> tuple[str, ...]:
-    return ("get",) if resource == SECRET else _READ
+    return ("get",) if resource == SECRET else _FOLLOW
 
 
 def _merged(grants: Iterable[Grant]) -> list[Json]:

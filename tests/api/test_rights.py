@@ -1,0 +1,68 @@
+"""The generated role holds what the operator uses, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
+from modelyard.kinds import ALL
+from modelyard.kinds.mcp import MCP
+from modelyard.manifests import rbac
+from tests.support.mcps import create, edit, says, until_ready
+
+if TYPE_CHECKING:
+    from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
+    from tests.support.operators import OperatorProcess
+    from tests.support.recorder import Recorder
+
+CHECKED_BY_ADMISSION = {("update", "mcps.core.inference-gateway.com/finalizers")}
+"""Needed to create children that block their owner's deletion; `OwnerReferencesPermissionEnforcement` is on here."""
+
+
+async def test_every_right_is_used_and_none_is_missing(
+    cluster: Cluster, namespace: str, recorder: Recorder, operator: OperatorProcess, kubectl: Kubectl
+) -> None:
+    await _use_everything(cluster, namespace, recorder, kubectl)
+    seen = re.findall(r'api_requests_total\{code="(\d+)",resource="([^"]+)",verb="([^"]+)"\}', await operator.metrics())
+    assert not [entry for entry in seen if entry[0] in ("401", "403")]
+    used = {(verb, resource) for _, resource, verb in seen}
+    granted = {
+        (verb, _label(group, name))
+        for rule in [*rbac.rules(ALL), *rbac.lease_rules()]
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    # Lists are the fallback for API servers that cannot stream the initial state.
+    assert {right for right in granted - used if right[0] != "list"} == CHECKED_BY_ADMISSION
+    assert used - granted == set()
+
+
+def _label(group: str, name: str) -> str:
+    plural, slash, subresource = name.partition("/")
+    return f"{plural}.{group}{slash}{subresource}" if group else name
+
+
+async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, kubectl: Kubectl) -> None:
+    admin = cluster.controlplane.admin
+    for name in ("tools-service", "tools"):  # strangers in the way of every child, so that each is looked at
+        await kubectl("create", "-n", namespace, "service", "clusterip", name, "--tcp=1")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "another"}
+    hpa = {"metadata": {"name": "tools"}, "spec": {"maxReplicas": 2, "scaleTargetRef": target}}
+    await admin.create(AUTOSCALER.path(namespace), hpa)
+    await create(admin, namespace, hpa={"enabled": True})
+    await recorder.wait_for(MCP.resource, namespace, "tools", says("NameConflict"))
+    await kubectl("delete", "-n", namespace, "service/tools-service")
+    await edit(admin, namespace, replicas=2)
+    await recorder.wait_for(MCP.resource, namespace, "tools", lambda item: "HorizontalPodAutoscaler tools" in str(item))
+    await admin.delete(AUTOSCALER.path(namespace, "tools"))
+    await until_ready(recorder, namespace, after=await edit(admin, namespace, hpa={"config": {"maxReplicas": 7}}))
+    await until_ready(recorder, namespace, after=await edit(admin, namespace, hpa={"config": {"maxReplicas": 5}}))
+    await until_ready(recorder, namespace, after=await edit(admin, namespace, server={"port": 9000}))
+    await edit(admin, namespace, hpa={"enabled": False}, replicas=3)
+    await recorder.wait_for(AUTOSCALER, namespace, "tools", lambda item: item is None)
+    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: bool(item) and item["spec"]["replicas"] == 3)
+    await edit(admin, namespace, server={"tls": {"secretName": "absent"}})
+    await recorder.wait_for(MCP.resource, namespace, "tools", says("SecretNotFound"))
