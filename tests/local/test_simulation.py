@@ -54,6 +54,12 @@ def _is_ready(status: Json) -> bool:
     return any(item["type"] == "Ready" and item["status"] == "True" for item in status["conditions"])
 
 
+async def test_a_node_renews_its_lease_so_that_it_is_not_taken_for_dead(admin: Admin, cluster: Cluster) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/simulated-0"
+    first = (await _until(admin, path, lambda lease: bool(lease.get("spec"))))["spec"]["renewTime"]
+    await _until(admin, path, lambda lease: lease["spec"]["renewTime"] != first)
+
+
 async def test_an_ordinary_pod_runs_and_is_ready(admin: Admin, namespace: str) -> None:
     status = await _started(admin, namespace, _pod("registry.example.com/app:1"))
     assert status["phase"] == "Running"

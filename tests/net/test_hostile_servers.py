@@ -16,13 +16,13 @@ from tests.net.greetings import answering, probe, request, scripted
 OK = "HTTP/1.1 200 OK"
 JSON = f"{OK}\nContent-Type: application/json"
 EVENTS = f"{OK}\nContent-Type: text/event-stream"
-TOO_LARGE = "The server answers with more than 256 KiB; check spec.server.path and spec.server.port"
-NOT_MCP = "The server answered 'initialize' with something other than MCP; check spec.server.path and spec.server.port"
-BROKEN_RESULT = "The server answered 'initialize' with a result that breaks the protocol; look at the logs of its pods"
+TOO_LARGE = "the server answers with more than 256 KiB; check spec.server.path and spec.server.port"
+NOT_MCP = "the server answered 'initialize' with something other than MCP; check spec.server.path and spec.server.port"
+BROKEN_RESULT = "the server answered 'initialize' with a result that breaks the protocol; look at the logs of its pods"
 WRONG_NAME = (
-    "The server does not accept the name it is called by (HTTP 421); let it accept the host name of its Service"
+    "the server does not accept the name it is called by (HTTP 421); let it accept the host name of its Service"
 )
-NO_ANSWER = "The server did not answer; check that it listens on spec.server.port on all interfaces"
+NO_ANSWER = "the server did not answer; check that it listens on spec.server.port on all interfaces"
 
 
 def result(value: object) -> bytes:
@@ -53,13 +53,13 @@ def deep(levels: int) -> bytes:
         pytest.param(
             f"{JSON}\nContent-Encoding: gzip",
             b"junk" * 9,
-            "The server answers with broken gzip; check spec.server.path and spec.server.port",
+            "the server answers with broken gzip; check spec.server.path and spec.server.port",
             id="broken gzip",
         ),
         pytest.param(
             f"{JSON}\nContent-Encoding: br",
             b"junk",
-            "The server answers in an encoding that was not asked for; check spec.server.path and spec.server.port",
+            "the server answers in an encoding that was not asked for; check spec.server.path and spec.server.port",
             id="unasked encoding",
         ),
         pytest.param(EVENTS, b"data: {\n\n", NOT_MCP, id="broken event"),
@@ -68,31 +68,31 @@ def deep(levels: int) -> bytes:
         pytest.param(
             "SSH-2.0-OpenSSH_9.6",
             b"",
-            "The server does not speak HTTP; check spec.server.path and spec.server.port",
+            "the server does not speak HTTP; check spec.server.path and spec.server.port",
             id="not HTTP",
         ),
         pytest.param(
             f"{JSON}\nMcp-Session-Id: caf\u00e9",
             result({"protocolVersion": "2025-06-18"}),
-            "The server sent a session id that breaks the protocol; look at the logs of its pods",
+            "the server sent a session id that breaks the protocol; look at the logs of its pods",
             id="session id outside ASCII",
         ),
         pytest.param(
             JSON,
             b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"at 12:01 I was not amused"}}',
-            "The server refused 'initialize' with JSON-RPC error -32602; look at the logs of its pods",
+            "the server refused 'initialize' with JSON-RPC error -32602; look at the logs of its pods",
             id="JSON-RPC error",
         ),
         pytest.param(
             JSON,
             b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}',
-            "The server refused 'initialize' with JSON-RPC error -32700; look at the logs of its pods",
+            "the server refused 'initialize' with JSON-RPC error -32700; look at the logs of its pods",
             id="JSON-RPC error without a number",
         ),
         pytest.param(
             "HTTP/1.1 307 Temporary Redirect\nLocation: http://169.254.169.254/\nContent-Length: 0",
             b"",
-            "The server redirects '/mcp' (HTTP 307), which is not followed; put the final path into spec.server.path",
+            "the server redirects '/mcp' (HTTP 307), which is not followed; put the final path into spec.server.path",
             id="redirect",
         ),
         pytest.param(
@@ -104,7 +104,7 @@ def deep(levels: int) -> bytes:
         pytest.param(
             "HTTP/1.1 400 Bad Request\nContent-Length: 0",
             b"",
-            "The server answered 'initialize' with HTTP 400; check spec.server.path and spec.server.port",
+            "the server answered 'initialize' with HTTP 400; check spec.server.path and spec.server.port",
             id="bad request",
         ),
     ],
@@ -194,7 +194,7 @@ async def test_a_server_that_loses_sessions_is_told_apart_from_a_wrong_path() ->
         answer = await handshake(probe(), where)
     assert answer.reason is Reason.BAD_ANSWER
     assert answer.message == (
-        "The server forgot the session between two requests (HTTP 404); "
+        "the server forgot the session between two requests (HTTP 404); "
         "with several replicas, let them share sessions or run without sessions"
     )
 

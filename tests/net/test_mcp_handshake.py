@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 FRIENDLY = Answer(
     ok=True,
     reason=Reason.ANSWERED,
-    message="The server answered; tools: 2",
+    message="the server answered; tools: 2",
     value={
         "name": "tiny", "version": "1.0", "protocolVersion": "2025-06-18", "tools": ["add", "echo"], "toolCount": 2,
     },
 )  # fmt: skip
 WANTS_CREDENTIALS = (
-    "The server wants credentials (HTTP 401); Modelyard's check sends none: "
+    "the server wants credentials (HTTP 401); Modelyard's check sends none: "
     "let the server answer 'initialize' and 'tools/list' without them"
 )
-NOT_MCP = "The server answered 'initialize' with something other than MCP; check spec.server.path and spec.server.port"
-NO_ANSWER = "The server did not answer; check that it listens on spec.server.port on all interfaces"
+NOT_MCP = "the server answered 'initialize' with something other than MCP; check spec.server.path and spec.server.port"
+NO_ANSWER = "the server did not answer; check that it listens on spec.server.port on all interfaces"
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_names_from_the_server_are_cleaned_and_cut(servers: McpServers) ->
         (
             Mood.UNAVAILABLE,
             Reason.BAD_ANSWER,
-            "The server answered 'initialize' with HTTP 503; look at the logs of its pods",
+            "the server answered 'initialize' with HTTP 503; look at the logs of its pods",
         ),
         (
             Mood.JUNK,
@@ -125,7 +125,7 @@ async def test_trouble_is_named_with_its_remedy(servers: McpServers, mood: Mood,
 async def test_a_wrong_path_is_named(servers: McpServers) -> None:
     servers.become(NAME, Behaviour(path="/elsewhere"))
     answer = await handshake(probe("/mcp"), servers.locate)
-    expected = "The server has no MCP endpoint at '/mcp' (HTTP 404); check spec.server.path and spec.server.port"
+    expected = "the server has no MCP endpoint at '/mcp' (HTTP 404); check spec.server.path and spec.server.port"
     assert answer == Answer(False, Reason.BAD_ANSWER, expected)
 
 

@@ -52,8 +52,8 @@ async def test_a_server_of_the_official_sdk_is_understood(json: bool, stateless:
         "tools": ["greet", "multiply"],
         "toolCount": 2,
     }
-    assert answer == again == Answer(True, Reason.ANSWERED, "The server answered; tools: 2", value)
-    assert elsewhere.message.startswith("The server has no MCP endpoint at '/elsewhere' (HTTP 404)")
+    assert answer == again == Answer(True, Reason.ANSWERED, "the server answered; tools: 2", value)
+    assert elsewhere.message.startswith("the server has no MCP endpoint at '/elsewhere' (HTTP 404)")
 
 
 async def test_a_server_that_guards_against_foreign_names_gives_a_remedy() -> None:

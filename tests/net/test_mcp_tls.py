@@ -21,7 +21,7 @@ ROOT = issue("root.example", authority=True)
 MIDDLE = issue("middle.example", ROOT, authority=True)
 SELF_SIGNED = issue("whatever.example")
 WRONG = (
-    "The server does not present the certificate of Secret 'tiny-tls'; "
+    "the server does not present the certificate of Secret 'tiny-tls'; "
     "let it serve the tls.crt that is mounted, and restart it after a renewal"
 )
 
@@ -66,13 +66,13 @@ async def test_another_certificate_is_refused(tmp_path: Path, presented: Identit
 async def test_a_certificate_outside_its_dates_is_refused_and_named(tmp_path: Path) -> None:
     expired = issue("whatever.example", days=-1)
     answer = await ask(served(tmp_path, expired), expired.pem)
-    expected = "The server presents a certificate outside its dates; renew the certificate in Secret 'tiny-tls'"
+    expected = "the server presents a certificate outside its dates; renew the certificate in Secret 'tiny-tls'"
     assert (answer.ok, answer.reason, answer.message) == (False, Reason.BAD_ANSWER, expected)
 
 
 async def test_a_server_without_tls_is_not_spoken_to(tmp_path: Path) -> None:
     answer = await ask(None, SELF_SIGNED.pem)
-    expected = "The server does not speak TLS 1.2 or newer; check spec.server.path and spec.server.port"
+    expected = "the server does not speak TLS 1.2 or newer; check spec.server.path and spec.server.port"
     assert (answer.ok, answer.reason, answer.message) == (False, Reason.BAD_ANSWER, expected)
 
 

@@ -48,6 +48,8 @@ class Simulation:
                 f"--kubeconfig={kubeconfig}",
                 *(f"--config={file}" for file in sorted(_STAGES.glob("*.yaml"))),
                 *(f"--manage-nodes-with-label-selector={name}={value}" for name, value in _MANAGED.items()),
+                # Without leases the control plane takes the nodes for dead after 50 s.
+                "--node-lease-duration-seconds=40",
                 f"--cidr={_POD_RANGE}",
                 f"--server-address=127.0.0.1:{self._port}",
                 "--v=WARN",

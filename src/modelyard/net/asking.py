@@ -34,7 +34,7 @@ MOST_OPEN: Final = 256
 
 _INTERRUPTED_SECONDS: Final = 1.0
 _BROKEN: Final = Answer(
-    False, Reason.INTERNAL_ERROR, "The check failed for a reason inside Modelyard; the operator's log has the details"
+    False, Reason.INTERNAL_ERROR, "the check failed for a reason inside Modelyard; the operator's log has the details"
 )
 
 _log = structlog.get_logger(__name__)

@@ -183,7 +183,7 @@ async def _introduced(session: _Session) -> Answer:
         "tools": tools[:_MOST_NAMES],
         "toolCount": len(tools),
     }
-    return Answer(True, Reason.ANSWERED, f"The server answered; tools: {len(tools)}", value)
+    return Answer(True, Reason.ANSWERED, f"the server answered; tools: {len(tools)}", value)
 
 
 async def _tools(session: _Session) -> list[str]:

@@ -25,7 +25,7 @@ class HandshakeFailed(ModelyardError):
     """The handshake ends here, for a reason that the user can read."""
 
     def __init__(self, reason: Reason, wrong: str, remedy: str) -> None:
-        self.problem = Problem(reason, f"The server {wrong}", remedy)
+        self.problem = Problem(reason, f"the server {wrong}", remedy)
         super().__init__(self.problem.text)
 
 
@@ -61,12 +61,12 @@ def refusal(status: int, method: str, path: str, *, in_session: bool) -> Handsha
 
 def trouble(failure: ExchangeFailed, secret: str) -> Problem:
     """Explain why no usable answer came; the Secret is the one whose certificate was expected."""
-    message = f"The server {failure}"
+    message = f"the server {failure}"
     if isinstance(failure, NoAnswer):
         return Problem(Reason.NO_ANSWER, message, "check that it listens on spec.server.port on all interfaces")
     if not isinstance(failure, Distrusted):
         return Problem(Reason.BAD_ANSWER, message, CHECK_ADDRESS)
     if failure.out_of_date:
         return Problem(Reason.BAD_ANSWER, message, f"renew the certificate in Secret '{secret}'")
-    wrong = f"The server does not present the certificate of Secret '{secret}'"
+    wrong = f"the server does not present the certificate of Secret '{secret}'"
     return Problem(Reason.BAD_ANSWER, wrong, "let it serve the tls.crt that is mounted, and restart it after a renewal")
