@@ -326,3 +326,12 @@ async def test_no_key_is_lost_doubled_or_early_in_any_order_of_events(seed: int)
     await schedule.drain()
     assert schedule.queue.idle
     assert schedule.clock.pending == 0
+
+
+def test_what_waits_for_its_back_off_comes_at_once_when_the_cause_is_gone(queue: Queue[str]):
+    for _ in range(10):
+        queue.retry("failing")
+    queue.add_after("appointment", 30.0)
+    queue.hurry()
+    assert queue.depth == 1
+    assert queue.failures("failing") == 10

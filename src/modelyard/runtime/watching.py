@@ -69,6 +69,10 @@ class Watching:
         if item.kind in self._ready:
             self._queue.add(item)
 
+    def recovered(self) -> None:
+        """Try at once what failed while the API server was away; a back-off of a minute would be a minute lost."""
+        self._queue.hurry()
+
     def synced(self) -> None:
         """Begin to serve every kind of which all caches are filled now."""
         for name, kind in self._kinds.items():
@@ -127,3 +131,4 @@ class _Listener:
             _log.warning("cannot follow", resource=self._cache.resource.label, error=_explained(error))
         else:
             _log.info("following again", resource=self._cache.resource.label)
+            self._watching.recovered()
