@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key
+from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key, Resource
+from modelyard.core.stored import Stored
 from modelyard.kinds.contract import Every, Named, Owned
 from modelyard.runtime.interest import Interest, Item, matches
 from tests.runtime.objects import stored
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Read
 
 ONE, TWO = Item("mcp", Key("default", "one")), Item("mcp", Key("default", "two"))
@@ -119,3 +119,19 @@ def test_nothing_wakes_nobody(interest: Interest):
 )
 def test_an_object_matches_by_namespace_and_all_labels(read: Every, answer: bool):
     assert matches(read, stored("a", labels={"team": "x", "tier": "1"})) is answer
+
+
+def test_a_facet_with_a_bug_wakes_its_reader_and_stops_nobody(interest: Interest):
+    def broken(_: Stored) -> object:
+        raise ZeroDivisionError
+
+    interest.record(ONE, [Every(DEPLOYMENT, facet=broken)])
+    interest.record(TWO, [Every(DEPLOYMENT, facet=replicas)])
+    assert woken(interest, stored("a"), stored("a")) == {ONE}
+
+
+def test_a_reader_of_a_cluster_scoped_object_is_woken_by_it(interest: Interest):
+    scheduling = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+    interest.record(ONE, [Named(scheduling, "high")])
+    item = Stored.from_dict(scheduling, {"metadata": {"name": "high", "resourceVersion": "1"}, "value": 1})
+    assert set(interest.woken_by(scheduling, None, item)) == {ONE}

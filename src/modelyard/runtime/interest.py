@@ -84,4 +84,10 @@ def matches(read: Every, item: Stored) -> bool:
 
 
 def _sees(read: Every, item: Stored | None) -> object:
-    return (read.facet(item),) if item is not None and matches(read, item) else None
+    if item is None or not matches(read, item):
+        return None
+    try:
+        return (read.facet(item),)
+    except Exception:
+        # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else stops.
+        return object()
