@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, LEASE
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP
 from modelyard.manifests import rbac
 from tests.support.mcps import create, edit, says, until_ready
+from tests.support.operators import NAMESPACE
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
@@ -47,6 +49,8 @@ def _label(group: str, name: str) -> str:
 
 async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, kubectl: Kubectl) -> None:
     admin = cluster.controlplane.admin
+    lease = LEASE.path(NAMESPACE, "modelyard")
+    await admin.delete(lease)
     for name in ("tools-service", "tools"):  # strangers in the way of every child, so that each is looked at
         await kubectl("create", "-n", namespace, "service", "clusterip", name, "--tcp=1")
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "another"}
@@ -66,3 +70,6 @@ async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, 
     await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: bool(item) and item["spec"]["replicas"] == 3)
     await edit(admin, namespace, server={"tls": {"secretName": "absent"}})
     await recorder.wait_for(MCP.resource, namespace, "tools", says("SecretNotFound"))
+    async with asyncio.timeout(20):
+        while not await admin.answers(lease):
+            await asyncio.sleep(0.1)

@@ -76,9 +76,11 @@ async def test_a_missing_child_is_noticed_after_the_watch_was_cut(
     await create(admin, namespace)
     await until_ready(recorder, namespace)
     proxy.arm(Rule(Match(verbs=WATCH, resource="deployments.apps"), CloseWatch(410, "Expired")))
+    first = (await admin.get(DEPLOYMENT.path(namespace, "tools")))["metadata"]["uid"]
     await admin.delete(DEPLOYMENT.path(namespace, "tools"))
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: item is None)
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: item is not None)
+    await recorder.wait_for(
+        DEPLOYMENT, namespace, "tools", lambda item: item is not None and item["metadata"]["uid"] != first
+    )
     await until_ready(recorder, namespace)
 
 
