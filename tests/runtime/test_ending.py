@@ -1,0 +1,55 @@
+"""What each error of the API server means for the plan that ran into it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.kube.errors import from_answer
+from modelyard.runtime.apply import ending
+
+AUTHORIZER = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
+QUOTA = 'services "tools" is forbidden: exceeded quota: few, requested: services=1, used: services=2, limited: 2'
+TERMINATING = "unable to create new content in namespace gone because it is being terminated"
+
+
+def answered(code: int, message: str = "no", retry_after: str = "", **details: object):
+    body = msgspec.json.encode({"kind": "Status", "code": code, "message": message, "details": details})
+    return ending(from_answer(code, {"Retry-After": retry_after}, body, "create", "services"))
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "reason", "retried"),
+    [
+        (403, AUTHORIZER, Reason.FORBIDDEN, True),
+        (403, QUOTA, Reason.CHILD_REFUSED, False),
+        (403, TERMINATING, Reason.WAITING_FOR_CLEANUP, False),
+        (400, "nonsense", Reason.CHILD_REFUSED, False),
+        (422, "invalid", Reason.CHILD_REFUSED, False),
+        (409, "changed", Reason.API_UNAVAILABLE, True),
+        (429, "busy", Reason.API_UNAVAILABLE, True),
+        (500, "broken", Reason.API_UNAVAILABLE, True),
+        (503, "starting", Reason.API_UNAVAILABLE, True),
+    ],
+)
+def test_an_error_is_tried_again_or_shown(code: int, message: str, reason: Reason, retried: bool):
+    outcome = answered(code, message)
+    assert outcome.problem
+    assert (outcome.problem.reason, outcome.retry) == (reason, retried)
+    assert retried or outcome.look_again
+
+
+def test_the_server_says_how_long_to_wait():
+    assert answered(429, retry_after="7").retry_after == 7.0
+
+
+def test_an_object_that_was_replaced_by_another_is_looked_at_again():
+    causes = [{"field": "metadata.uid", "message": "Precondition failed"}]
+    assert answered(422, "uid", causes=causes).retry
+
+
+def test_a_namespace_that_goes_is_no_news():
+    outcome = answered(403, TERMINATING)
+    assert outcome.problem
+    assert outcome.problem.reason not in PROBLEMS
