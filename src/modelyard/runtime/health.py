@@ -35,7 +35,7 @@ class Health:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     @asynccontextmanager
-    async def serve(self, host: str, health_port: int, metrics_port: int) -> AsyncIterator[None]:
+    async def serve(self, host: str | None, health_port: int, metrics_port: int) -> AsyncIterator[None]:
         """Answer until the block ends. Port 0 switches a server off."""
         probes, numbers = web.Application(), web.Application()
         probes.router.add_get("/healthz", self.healthz)

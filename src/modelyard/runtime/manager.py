@@ -39,7 +39,8 @@ class Settings(Struct, frozen=True):
     identity: str
     namespace: str = ""
     """The only namespace to look at; empty: all of them."""
-    host: str = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus ask from outside the pod
+    host: str | None = None
+    """Where health and metrics are served; None: on all addresses, because the kubelet asks from outside the pod."""
     health_port: int = 8081
     metrics_port: int = 9090
     workers: int = 16
