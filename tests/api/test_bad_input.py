@@ -103,8 +103,9 @@ async def test_the_default_object_is_accepted(cluster: Cluster, namespace: str, 
             }
         },
         {"server": {"tls": {"enabled": False, "secretName": "unused"}}},
+        {"server": {"tls": {"enabled": False}}},
     ],
-    ids=["ports below 1024", "scaleTargetRef of its own", "tls switched off"],
+    ids=["ports below 1024", "scaleTargetRef of its own", "tls switched off", "tls switched off without a Secret"],
 )
 async def test_manifests_for_the_original_operator_are_accepted(
     cluster: Cluster, namespace: str, spec: dict[str, Any]

@@ -32,12 +32,12 @@ class Tls(Struct, frozen=True, rename="camel"):
     secret_name: Annotated[
         str,
         Meta(
-            description="The Secret that holds tls.crt and tls.key.",
+            description="The Secret that holds tls.crt and tls.key. Required while enabled.",
             min_length=1,
             max_length=253,
             pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
         ),
-    ]
+    ] = ""
     enabled: Annotated[bool, Meta(description="Whether the server speaks HTTPS.")] = True
 
 
@@ -148,4 +148,12 @@ _TIMEOUT_RULE = Rule(
     holds=lambda spec, _: 0 < seconds(spec.server.timeout) <= 3600,
 )
 
-RULES = (_NAME_RULE, _TIMEOUT_RULE, *autoscale.RULES)
+_TLS_RULE = Rule(
+    cel="!has(self.spec.server) || !has(self.spec.server.tls) || !self.spec.server.tls.enabled || "
+    "has(self.spec.server.tls.secretName)",
+    message="spec.server.tls.secretName must name the Secret that holds tls.crt and tls.key while TLS is enabled",
+    field="spec.server.tls.secretName",
+    holds=lambda spec, _: spec.server.tls is None or not spec.server.tls.enabled or spec.server.tls.secret_name != "",
+)
+
+RULES = (_NAME_RULE, _TIMEOUT_RULE, _TLS_RULE, *autoscale.RULES)
