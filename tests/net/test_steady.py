@@ -24,14 +24,19 @@ def after(*events: tuple[float, Answer]) -> Steady:
     return steady
 
 
-def test_the_first_answer_counts_whatever_it_is() -> None:
+def test_a_good_first_answer_counts_at_once() -> None:
     assert after((0, GOOD)).answer == GOOD
-    assert after((0, BAD)).answer == BAD
+
+
+def test_a_bad_first_answer_counts_when_it_stays() -> None:
+    assert after((0, BAD)).answer is None
+    assert after((0, BAD), (1, BAD)).answer is None
+    assert after((0, BAD), (1, WORSE), (3, BAD)).answer == BAD
 
 
 def test_a_bad_first_answer_turns_good_at_once() -> None:
     assert after((0, BAD), (1, GOOD)).answer == GOOD
-    assert after((0, BAD), (1, WORSE), (2, GOOD)).answer == GOOD
+    assert after((0, BAD), (1, WORSE), (2, BAD), (3, GOOD)).answer == GOOD
 
 
 def test_a_good_answer_turns_bad_after_three_bad_ones_in_a_row() -> None:
@@ -51,9 +56,10 @@ def test_a_turn_stands_for_the_quiet_time() -> None:
 
 
 def test_one_bad_answer_takes_the_place_of_another_once_in_the_quiet_time() -> None:
-    assert after((0, BAD), (1, WORSE)).answer == WORSE
-    assert after((0, BAD), (1, WORSE), (2, BAD)).answer == WORSE
-    assert after((0, BAD), (1, WORSE), (31, BAD)).answer == BAD
+    believed = [(0.0, BAD), (0.1, BAD), (0.2, BAD)]
+    assert after(*believed, (1, WORSE)).answer == WORSE
+    assert after(*believed, (1, WORSE), (2, BAD)).answer == WORSE
+    assert after(*believed, (1, WORSE), (31, BAD)).answer == BAD
 
 
 @given(schedules)

@@ -1,6 +1,7 @@
 """When an answer counts: hysteresis between what a server says and what status shows.
 
-Pure: no clock, no tasks. A server that flaps keeps its last steady answer; a healthy one is believed at once.
+Pure: no clock, no tasks. A good first answer is believed at once, a bad one when it stays. A server that flaps keeps
+its last steady answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from modelyard.core.probes import Answer
 
 BAD_IN_A_ROW: Final = 3
-"""So many bad answers it takes to disbelieve a good one."""
+"""So many bad answers it takes to disbelieve a good one, or to believe a bad one first."""
 QUIET_SECONDS: Final = 30.0
 """So long a turn from good to bad, or back, stands before the next."""
 
@@ -37,6 +38,9 @@ class Steady(Struct, frozen=True):
     def after(self, answer: Answer, now: float) -> Steady:
         """Return what is believed once this answer came."""
         bad = 0 if answer.ok else self.bad + 1
+        if self.answer is None and not answer.ok and bad < BAD_IN_A_ROW:
+            # A Service takes a moment until it leads to pods that have just become ready.
+            return replace(self, bad=bad)
         if self.answer is None or answer == self.answer:
             return replace(self, answer=answer, bad=bad)
         if not self._counts(answer, bad, now):
