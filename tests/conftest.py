@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from controlplane import build
 from modelyard.core.resources import EVENT, POD
@@ -20,6 +21,10 @@ from tests.support.recorder import Recorder, recording
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+# The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
+settings.register_profile("modelyard", derandomize=True, deadline=None)
+settings.load_profile("modelyard")
 
 _KUBECTL_SECONDS = 60.0
 _ACCOUNT_SECONDS = 30.0
