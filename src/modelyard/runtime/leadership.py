@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from modelyard.core.resources import Key
     from modelyard.kube.client import Client
+
+GOODBYE: Final = 0.1
 
 _log = structlog.get_logger()
 
@@ -87,6 +89,8 @@ class Leadership:
             await asyncio.gather(*tasks, return_exceptions=True)
             await elector.release()
             await client.close()
+            # TLS connections say goodbye in the background; a loop that ends before they have leaves sockets open.
+            await asyncio.sleep(GOODBYE)
 
     async def _until_stopped(self) -> None:
         await self._stop.wait()
