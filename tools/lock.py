@@ -13,7 +13,7 @@ PLAIN = ("--no-header", "--python-version", "3.11", "--upgrade")
 
 def main() -> None:
     """Write requirements/*.lock."""
-    _lock("run.lock", "pyproject.toml")
+    _lock("run.lock", "pyproject.toml", "--extra", "fetch")
     _lock("dev.lock", "pyproject.toml", "--all-extras", "--group", "dev")
     _lock("build.lock", "requirements/build.in")
     _lock("go.lock", "requirements/go.in")

@@ -8,6 +8,7 @@ import typer
 
 from modelyard import __version__
 from modelyard.cli.crds import crds
+from modelyard.cli.fetch import fetch
 from modelyard.cli.plan import plan
 from modelyard.cli.run import run
 from modelyard.core.errors import ModelyardError
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(crds)
+app.command()(fetch)
 
 
 @app.command()

@@ -1,0 +1,107 @@
+"""`modelyard fetch`: what init containers and Jobs run to get weights onto a volume.
+
+Speaks JSON, one line at a time, on standard output. The last line is the result, and is the termination message of the
+container as well. Credentials come from the environment, never from the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.fetch import fetch as bring
+from modelyard.weights.surroundings import Surroundings
+from modelyard.weights.values import Order, Patience, Refresh
+
+if TYPE_CHECKING:
+    from modelyard.weights.manifest import Manifest
+
+TERMINATION_LOG: Final = "/dev/termination-log"
+
+_TEXT_LIMIT: Final = 1500  # the kubelet keeps 4096 bytes of a termination message, and cut JSON is no JSON
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The last line: how it ended, and what to do about it."""
+
+    result: str
+    message: str
+    remedy: str = ""
+    bytes: int = 0
+    sha256: str = ""
+    file: str = ""
+
+
+def fetch(
+    source: Annotated[str, typer.Argument(help="A URL, org/repo, hf://, s3://, file:// or an absolute path.")],
+    to: Annotated[Path, typer.Option(help="The folder to fetch into.")],
+    file: Annotated[list[str] | None, typer.Option(help="A file of a repository or prefix. Can be repeated.")] = None,
+    sha256: Annotated[str, typer.Option(help="What the one file must hash to.")] = "",
+    refresh: Annotated[Refresh, typer.Option(help="When to fetch again what is there.")] = Refresh.IF_NOT_PRESENT,
+    verify: Annotated[bool, typer.Option("--verify", help="Read what is there again and compare its hashes.")] = False,
+    ca: Annotated[Path | None, typer.Option(help="PEM certificates to trust besides those of the system.")] = None,
+    allow_root: Annotated[
+        list[Path] | None, typer.Option(help="A folder that local sources may be in. Can be repeated.")
+    ] = None,
+) -> None:
+    """Fetch weights into a folder: resumed, verified, and whole or not there. Credentials come by environment."""
+    order = Order(
+        source=source,
+        folder=to,
+        files=tuple(file or ()),
+        sha256=sha256.lower(),
+        refresh=refresh,
+        verify=verify,
+        ca=ca,
+        allowed_roots=tuple(allow_root or ()),
+    )
+    code, result = asyncio.run(_run(order))
+    _report(result)
+    raise typer.Exit(code)
+
+
+async def _run(order: Order) -> tuple[Code, Result]:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return Code.OK, _success(await bring(order, Surroundings.of(os.environ), Patience(), _say))
+    except FetchFailed as failure:
+        return failure.code, Result(failure.code.word, _clipped(failure.message), _clipped(failure.remedy))
+    except asyncio.CancelledError:
+        # Only our own signal handler cancels this task, and it is about to end.
+        return Code.STOPPED, Result(Code.STOPPED.word, "stopped by a signal", "run it again: it goes on from here")
+
+
+def _success(manifest: Manifest) -> Result:
+    first = manifest.files[0]
+    sha256 = first.sha256 if len(manifest.files) == 1 else ""
+    message = f"{len(manifest.files)} file(s) of {manifest.source}"
+    return Result(Code.OK.word, _clipped(message), bytes=manifest.size, sha256=sha256, file=first.name)
+
+
+def _report(result: Result) -> None:
+    line = msgspec.json.encode(result) + b"\n"
+    sys.stdout.write(line.decode())
+    sys.stdout.flush()
+    log = Path(os.environ.get("TERMINATION_LOG") or TERMINATION_LOG)
+    if log.exists():
+        log.write_bytes(line)
+
+
+def _say(line: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _clipped(text: str) -> str:
+    return text.encode()[:_TEXT_LIMIT].decode(errors="ignore")

@@ -1,0 +1,1 @@
+"""The downloader that runs inside pods: `modelyard fetch`. Knows `core` and nothing else of Modelyard."""

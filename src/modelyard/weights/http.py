@@ -1,0 +1,159 @@
+"""Files over HTTP: what a URL holds, and its bytes from an offset on.
+
+An answer is used only if it is the version that was seen first and starts where it was asked to. Credentials go to the
+host they are for: a redirect elsewhere does not carry them on, and none leads from https to http.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
+from modelyard.weights.values import Body, Patience, Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+CHUNK: Final = 1024 * 1024
+
+_AGAIN: Final = frozenset({408, 425, 429})
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+
+@asynccontextmanager
+async def downloads(tls: ssl.SSLContext, patience: Patience) -> AsyncIterator[Downloads]:
+    """Open a client for the length of a block."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=patience.connect_seconds, sock_read=patience.idle_seconds)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=tls),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=timeout,
+        headers={"User-Agent": "modelyard", "Accept-Encoding": "identity"},
+        read_bufsize=CHUNK,
+        auto_decompress=False,
+        trust_env=True,
+    ) as session:
+        yield Downloads(session)
+
+
+class Downloads:
+    """Asks servers for files."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def probe(self, upstream: Upstream) -> Upstream:
+        """Return the file with what its server says of it. A GET: URLs may be signed for nothing else."""
+        async with self._answer(upstream, {}) as response:
+            size, etag = _length(response, upstream), _etag(response)
+            strong = "" if etag.startswith("W/") else etag
+            return msgspec.structs.replace(upstream, size=size, etag=etag, validator=strong)
+
+    @asynccontextmanager
+    async def open(self, upstream: Upstream, offset: int) -> AsyncIterator[Body]:
+        """Open a file at an offset."""
+        asked = {"Range": f"bytes={offset}-"} if offset else {}
+        if offset and upstream.validator:
+            asked["If-Range"] = upstream.validator
+        async with self._answer(upstream, asked) as response:
+            _same_version(response, upstream)
+            start, size = _extent(response, upstream, offset)
+            yield Body(start, size, response.content.iter_chunked(CHUNK))
+
+    @asynccontextmanager
+    async def _answer(self, upstream: Upstream, asked: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        host = URL(upstream.url).host or ""
+        try:
+            # As it is spelled: another spelling breaks a signature.
+            url = URL(upstream.url, encoded=upstream.url.isascii())
+            async with self._session.get(url, headers={**upstream.headers, **asked}) as response:
+                _check(response, upstream)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _failure(error, host) from error
+
+
+def _check(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
+    status, host = response.status, response.url.host
+    said = f"{host} answered {status} for {upstream.name}"
+    if response.history and response.history[0].url.scheme == "https" and response.url.scheme == "http":
+        raise FetchFailed(Code.REFUSED, f"{host} was reached by a redirect from https to http", "use another source")
+    if status in _AGAIN or status >= 500:
+        raise Transient(said, _retry_after(response))
+    if status == 416:
+        raise Changed(said)
+    if status in (401, 403, 407):
+        raise FetchFailed(Code.AUTH, said, "check the credentials and that they may read it")
+    if status in (404, 410):
+        raise FetchFailed(Code.NOT_FOUND, said, "check the spelling of the source")
+    if status not in (200, 206):
+        raise FetchFailed(Code.BAD_SOURCE, said, "check that the source is the address of a file")
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise FetchFailed(Code.BAD_SOURCE, f"{host} packs {upstream.name} on the way", "turn compression off there")
+
+
+def _same_version(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
+    etag = response.headers.get("ETag", "")
+    if upstream.validator and etag != upstream.validator:
+        raise Changed(f"{upstream.name} changed upstream while it was being fetched")
+
+
+def _etag(response: aiohttp.ClientResponse) -> str:
+    if etag := response.headers.get("ETag"):
+        return etag
+    # A time is good enough to notice a change by, but two versions may share a second: never resume by it.
+    modified = response.headers.get("Last-Modified")
+    return f'W/"{modified}"' if modified else ""
+
+
+def _extent(response: aiohttp.ClientResponse, upstream: Upstream, offset: int) -> tuple[int, int | None]:
+    """Return where the answer starts, and the size of the whole file."""
+    if response.status == 200:
+        start, size = 0, _length(response, upstream)
+    else:
+        found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if not found or int(found[1]) != offset:
+            raise Changed(f"{response.url.host} sent another part of {upstream.name} than was asked for")
+        start, size = offset, upstream.size if found[2] == "*" else int(found[2])
+    if upstream.size is not None and size is not None and size != upstream.size:
+        raise Changed(f"{upstream.name} has {size} bytes where {upstream.size} were announced")
+    return start, size
+
+
+def _length(response: aiohttp.ClientResponse, upstream: Upstream) -> int | None:
+    if response.content_length is not None:
+        return response.content_length
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    if not chunked and not upstream.sha256:
+        # The end of the connection would be the end of the file, and so would every cut.
+        message = f"{response.url.host} does not say how long {upstream.name} is"
+        raise FetchFailed(Code.BAD_SOURCE, message, "give its sha256, or use a server that sends Content-Length")
+    return None
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    text = response.headers.get("Retry-After", "")
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _failure(error: Exception, host: str) -> FetchFailed:
+    """Say what went wrong in our own words: those of the library may hold a URL with its signature."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return FetchFailed(Code.REFUSED, f"the certificate of {host} is not trusted", "give its authority with --ca")
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.TooManyRedirects):
+        return FetchFailed(Code.BAD_SOURCE, f"{host} leads nowhere ({type(error).__name__})", "check the source")
+    return Transient(f"the connection to {host} failed ({type(error).__name__})")

@@ -1,0 +1,83 @@
+"""Files of the Hugging Face hub.
+
+The hub's own library says what a repository holds: names, sizes, hashes, the commit. The bytes come over `http.py`
+like all others, so there is one way to resume and to verify.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+from huggingface_hub import HfApi, hf_hub_url, set_client_factory
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RevisionNotFoundError
+
+from modelyard.core.source import safe_name
+from modelyard.weights.choose import choose
+from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.weights.values import Upstream
+
+if TYPE_CHECKING:
+    import ssl
+
+    from huggingface_hub.hf_api import ModelInfo, RepoSibling
+
+    from modelyard.core.source import Hub
+    from modelyard.weights.surroundings import Surroundings
+
+_SECONDS: Final = 20.0
+
+
+async def files_of(
+    hub: Hub, picked: tuple[str, ...], surroundings: Surroundings, tls: ssl.SSLContext
+) -> tuple[Upstream, ...]:
+    """Return the files that are meant, pinned to the commit that the revision names now."""
+    info = await asyncio.to_thread(_ask, hub, surroundings, tls)
+    siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
+    names = choose(siblings, (hub.file,) if hub.file else picked)
+    commit = info.sha or hub.revision
+    return tuple(_upstream(hub, siblings[name], commit, surroundings) for name in names)
+
+
+def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo:
+    # The library takes its trust from a factory, and from nowhere else.
+    set_client_factory(lambda: httpx2.Client(verify=tls, timeout=_SECONDS, follow_redirects=True))
+    # False: without a token of ours, one that lies about on the machine must not be used.
+    api = HfApi(endpoint=surroundings.hf_endpoint, token=surroundings.hf_token or False, library_name="modelyard")
+    try:
+        return api.model_info(hub.repo, revision=hub.revision, files_metadata=True, timeout=_SECONDS)
+    except HfHubHTTPError as error:
+        raise _refusal(error, hub) from error
+    except (httpx2.HTTPError, OSError) as error:
+        raise Transient(f"the hub cannot be reached ({type(error).__name__})") from error
+
+
+def _upstream(hub: Hub, sibling: RepoSibling, commit: str, surroundings: Surroundings) -> Upstream:
+    token = surroundings.hf_token
+    name = safe_name(sibling.rfilename)
+    return Upstream(
+        name=name,
+        url=hf_hub_url(hub.repo, name, revision=commit, endpoint=surroundings.hf_endpoint),
+        size=sibling.size,
+        sha256=sibling.lfs.sha256.lower() if sibling.lfs else "",
+        etag=sibling.blob_id or commit,
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+    )
+
+
+def _refusal(error: HfHubHTTPError, hub: Hub) -> FetchFailed:
+    status = error.response.status_code
+    said = f"the hub answered {status} for {hub.repo}@{hub.revision}"
+    if status == 429 or status >= 500:
+        return Transient(said)
+    if isinstance(error, GatedRepoError):
+        return FetchFailed(Code.AUTH, f"{said}: the repository is gated", "accept its terms and set HF_TOKEN")
+    if isinstance(error, RevisionNotFoundError):
+        return FetchFailed(Code.NOT_FOUND, f"{said}: there is no such revision", "name a branch, tag or commit")
+    if status in (401, 403):
+        # The hub says 401 for what does not exist, too: it does not tell strangers what is private.
+        return FetchFailed(Code.AUTH, said, "check the name of the repository, and HF_TOKEN if it is private")
+    if status == 404:
+        return FetchFailed(Code.NOT_FOUND, said, "check the name of the repository")
+    return FetchFailed(Code.BAD_SOURCE, said, "check the name of the repository")

@@ -1,0 +1,66 @@
+"""Files of the machine, or of a mounted volume. Only those below a root that the caller allows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.weights.values import Body, Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+CHUNK: Final = 4 * 1024 * 1024
+
+
+def describe(path: str, roots: Iterable[Path]) -> Upstream:
+    """Return a file, after every link on its way was followed and found below an allowed root."""
+    try:
+        real = Path(path).resolve(strict=True)
+        allowed = [root.resolve(strict=True) for root in roots if root.exists()]
+    except OSError as error:
+        message = f"{path} cannot be read ({error.strerror})"
+        raise FetchFailed(Code.NOT_FOUND, message, "check the path and its mount") from error
+    if not any(real.is_relative_to(root) for root in allowed):
+        raise FetchFailed(Code.REFUSED, f"{path} is not below an allowed root", "allow its folder with --allow-root")
+    if not real.is_file():
+        raise FetchFailed(Code.REFUSED, f"{path} is not a file", "name one file")
+    stat = real.stat()
+    return Upstream(Path(path).name, str(real), size=stat.st_size, etag=f"{stat.st_size}-{stat.st_mtime_ns}")
+
+
+@asynccontextmanager
+async def open_local(upstream: Upstream, offset: int) -> AsyncIterator[Body]:
+    """Open a file of the machine at an offset."""
+    with _reading(upstream.name):
+        handle = os.open(upstream.url, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield Body(offset, upstream.size, _chunks(handle, offset, upstream.name))
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise FetchFailed(Code.AUTH, f"{name} may not be read", "let this user read it") from error
+    except OSError as error:
+        raise Transient(f"{name} cannot be read ({error.strerror})") from error
+
+
+async def _chunks(handle: int, offset: int, name: str) -> AsyncIterator[bytes]:
+    while True:
+        with _reading(name):
+            chunk = os.pread(handle, CHUNK, offset)
+        if not chunk:
+            return
+        yield chunk
+        offset += len(chunk)
+        # Reading never waits for the loop; without this, a signal would.
+        await asyncio.sleep(0)

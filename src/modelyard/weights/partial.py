@@ -1,0 +1,137 @@
+"""A file on its way: bytes come in order, and only a whole and verified file gets its final name.
+
+The name of a partial file carries the version of its content, so bytes of two versions never meet in one file. A
+partial file is never cut short in place: starting over makes a new one. So even if two processes write the same file,
+because a volume promised a lock and did not keep it, they write the same bytes to the same places.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from typing import TYPE_CHECKING, Final
+
+from modelyard.weights.codes import Changed, Code, FetchFailed
+from modelyard.weights.manifest import Kept
+from modelyard.weights.volume import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from modelyard.weights.values import Upstream
+
+SUFFIX: Final = ".partial"
+
+_BLOCK: Final = 4 * 1024 * 1024
+
+
+class Partial:
+    """One file of a folder while it is being fetched. `lasting`: it may stay for a later process to go on with."""
+
+    def __init__(self, folder: Path, upstream: Upstream, *, locked: bool) -> None:
+        self._folder, self._upstream = folder, upstream
+        self.lasting = locked and bool(upstream.version)
+        mark = upstream.version if self.lasting else os.urandom(6).hex()
+        self.path = folder / f"{upstream.name}.{mark}{SUFFIX}"
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._handle = -1
+
+    @property
+    def present(self) -> int:
+        """The bytes that an earlier process left."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    async def resume(self, read: Callable[[int], None]) -> None:
+        """Open the file, and read what is there into the hash. `read` is told how far that is."""
+        if self._upstream.size is not None and self.present > self._upstream.size:
+            self.discard()
+        with explained(self._folder):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = self._open()
+            while block := os.pread(self._handle, _BLOCK, self.size):
+                self._digest.update(block)
+                self.size += len(block)
+                read(self.size)
+                # Lets a signal in between two blocks.
+                await asyncio.sleep(0)
+
+    def restart(self) -> None:
+        """Begin again, with a new file."""
+        self.discard()
+        with explained(self._folder):
+            self._handle = self._open()
+
+    def write(self, chunk: bytes) -> None:
+        """Append bytes."""
+        view = memoryview(chunk)
+        with explained(self._folder):
+            while view:
+                written = os.pwrite(self._handle, view, self.size)
+                self._digest.update(view[:written])
+                self.size += written
+                view = view[written:]
+
+    def finish(self) -> None:
+        """Verify the file and bring it to the disk. One that is wrong is removed."""
+        found = self._digest.hexdigest()
+        wanted = self._upstream.sha256
+        if wanted and found != wanted:
+            self.discard()
+            message = f"{self._upstream.name} has the sha256 {found} where {wanted} was expected"
+            raise FetchFailed(Code.CHECKSUM, message, "check the hash, and that the source is what it should be")
+        with explained(self._folder):
+            os.fsync(self._handle)
+
+    def publish(self) -> Kept:
+        """Give the file its final name."""
+        with explained(self._folder):
+            mine = os.fstat(self._handle)
+            try:
+                there = self.path.stat()
+            except FileNotFoundError as error:
+                raise Changed(f"{self._upstream.name} was taken away by another process") from error
+            if (mine.st_ino, mine.st_size) != (there.st_ino, self.size):
+                raise Changed(f"{self._upstream.name} was replaced by another process")
+            self.path.replace(self._folder / self._upstream.name)
+        return Kept(self._upstream.name, self.size, self._digest.hexdigest(), self._upstream.etag)
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._close()
+        with explained(self._folder):
+            self.path.unlink(missing_ok=True)
+        self.size, self._digest = 0, hashlib.sha256()
+
+    def leave(self) -> None:
+        """Let go of the file. What was written stays if a later process can go on with it."""
+        if self.lasting:
+            self._close()
+        else:
+            self.discard()
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except PermissionError:
+            # Left by another user of the volume: its bytes are lost to us, its name is not.
+            self.path.unlink(missing_ok=True)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def sweep(folder: Path, keep: frozenset[Path]) -> None:
+    """Remove partial files that nobody will go on with. Only for who holds the lock of the folder."""
+    with explained(folder):
+        for path in folder.rglob(f"*{SUFFIX}"):
+            if path not in keep:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,68 @@
+"""What the environment says: endpoints and credentials. Nothing of it is ever shown."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from modelyard.weights.codes import Code, FetchFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[^\s?#]*)?")
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """The variables of the environment that `modelyard fetch` reads."""
+
+    hf_endpoint: str = "https://huggingface.co"
+    hf_token: str = ""
+    aws_endpoint: str = ""
+    aws_region: str = "us-east-1"
+    aws_access_key: str = ""
+    aws_secret_key: str = ""
+    aws_session_token: str = ""
+
+    def __repr__(self) -> str:
+        """Show nothing: a traceback prints what is shown here."""
+        return "Surroundings(***)"
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Surroundings:
+        """Return what the variables say; an empty one counts as absent."""
+        default = cls()
+        return cls(
+            hf_endpoint=_endpoint(environ, "HF_ENDPOINT") or default.hf_endpoint,
+            hf_token=environ.get("HF_TOKEN", "").strip(),
+            aws_endpoint=_endpoint(environ, "AWS_ENDPOINT_URL"),
+            aws_region=environ.get("AWS_REGION") or default.aws_region,
+            aws_access_key=environ.get("AWS_ACCESS_KEY_ID", "").strip(),
+            aws_secret_key=environ.get("AWS_SECRET_ACCESS_KEY", "").strip(),
+            aws_session_token=environ.get("AWS_SESSION_TOKEN", "").strip(),
+        )
+
+
+def _endpoint(environ: Mapping[str, str], name: str) -> str:
+    address = environ.get(name, "").rstrip("/")
+    if address and not _ADDRESS.fullmatch(address):
+        raise FetchFailed(Code.BAD_SOURCE, f"{name} is not the address of a server", "write https://host[:port]")
+    return address
+
+
+def trust(ca: Path | None) -> ssl.SSLContext:
+    """Return the roots of the system, and those of a file besides."""
+    context = ssl.create_default_context()
+    if ca is None:
+        return context
+    try:
+        context.load_verify_locations(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        problem = "cannot be read" if isinstance(error, FileNotFoundError | PermissionError) else "holds no certificate"
+        raise FetchFailed(Code.REFUSED, f"the CA file {ca} {problem}", "mount a file with PEM certificates") from error
+    return context

@@ -1,0 +1,75 @@
+"""Bring one file over, however often the connection breaks.
+
+Every attempt goes on where the last one stopped. Attempts that bring nothing are counted, and wait longer each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from modelyard.weights.partial import Partial
+    from modelyard.weights.progress import Progress
+    from modelyard.weights.values import Open, Patience, Upstream
+
+T = TypeVar("T")
+
+
+async def persist(attempt: Callable[[], Awaitable[T]], patience: Patience, gained: Callable[[], int]) -> T:
+    """Try until it works. `gained` says how far it came: whenever that is further than ever, the count starts anew."""
+    failures, furthest = 0, gained()
+    while True:
+        try:
+            return await attempt()
+        except Changed:
+            raise
+        except Transient as trouble:
+            failures = 1 if gained() > furthest else failures + 1
+            furthest = max(furthest, gained())
+            if failures >= patience.attempts:
+                raise
+            await asyncio.sleep(_delay(failures, trouble.after, patience))
+
+
+async def stage(upstream: Upstream, partial: Partial, open_: Open, patience: Patience, progress: Progress) -> None:
+    """Fetch one file into its partial file and verify it. What was fetched stays there if this fails on the way."""
+    await partial.resume(lambda size: progress.at(upstream.name, size))
+    try:
+        if partial.size != upstream.size:
+            await persist(lambda: _attempt(upstream, partial, open_, progress), patience, lambda: partial.size)
+    except Changed:
+        partial.discard()
+        raise
+    except FetchFailed as failure:
+        if failure.code is Code.NO_SPACE:
+            # Others use the volume too: better to fetch again than to leave it full.
+            partial.discard()
+        raise
+    partial.finish()
+    progress.at(upstream.name, partial.size)
+
+
+async def _attempt(upstream: Upstream, partial: Partial, open_: Open, progress: Progress) -> None:
+    # Without a version, nothing says that the rest belongs to what is there.
+    async with open_(upstream, partial.size if upstream.version else 0) as body:
+        if body.offset != partial.size:
+            partial.restart()
+        async for chunk in body.chunks:
+            partial.write(chunk)
+            progress.at(upstream.name, partial.size, fetched=len(chunk))
+        if body.size is not None and partial.size != body.size:
+            # More than announced is as wrong as less, but only less can be made good by going on.
+            short = f"{upstream.name} ended at {partial.size} of {body.size} bytes"
+            raise Transient(short) if partial.size < body.size else Changed(short)
+
+
+def _delay(failures: int, asked: float, patience: Patience) -> float:
+    # No need for a good generator: it only keeps many pods from asking in step.
+    backoff = patience.first_delay * 2.0 ** (failures - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+    return min(max(backoff, asked), patience.longest_delay)

@@ -1,0 +1,84 @@
+"""What is asked for, and what upstream says it has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from modelyard.core.source import cache_key, redacted
+
+
+class Refresh(StrEnum):
+    """When to fetch again what is there already."""
+
+    IF_NOT_PRESENT = "if-not-present"
+    ON_CHANGE = "on-change"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """One call of `modelyard fetch`."""
+
+    source: str
+    folder: Path
+    files: tuple[str, ...] = ()
+    sha256: str = ""
+    refresh: Refresh = Refresh.IF_NOT_PRESENT
+    verify: bool = False
+    ca: Path | None = None
+    allowed_roots: tuple[Path, ...] = ()
+
+    @property
+    def cache_key(self) -> str:
+        """The identity of the source."""
+        return cache_key(self.source)
+
+    @property
+    def shown(self) -> str:
+        """The source as it may be shown."""
+        return redacted(self.source)
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long to put up with a network. An attempt that brought new bytes does not count."""
+
+    attempts: int = 6
+    first_delay: float = 1.0
+    longest_delay: float = 60.0
+    connect_seconds: float = 15.0
+    idle_seconds: float = 60.0
+
+
+class Upstream(msgspec.Struct, frozen=True):
+    """One file as upstream describes it. `url` may hold a signature: it is never shown."""
+
+    name: str
+    url: str
+    size: int | None = None
+    sha256: str = ""
+    etag: str = ""  # whatever changes when the content does
+    validator: str = ""  # the ETag that every answer for `url` must carry
+    headers: Mapping[str, str] = {}
+
+    @property
+    def version(self) -> str:
+        """A short name for this very content; empty when upstream gives nothing to tell versions apart by."""
+        # A weak ETag stands for the same meaning, not for the same bytes.
+        known = self.sha256 or ("" if self.etag.startswith("W/") else self.etag)
+        return hashlib.sha256(f"{known} {self.size}".encode()).hexdigest()[:12] if known else ""
+
+
+class Body(msgspec.Struct, frozen=True):
+    """The bytes of a file from an offset on. The offset is 0 when upstream would not start elsewhere."""
+
+    offset: int
+    size: int | None
+    chunks: AsyncIterator[bytes]
+
+
+Open = Callable[[Upstream, int], AbstractAsyncContextManager[Body]]
+"""Opens a file of upstream at an offset."""

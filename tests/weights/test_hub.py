@@ -1,0 +1,123 @@
+"""The real `huggingface_hub` against a server that speaks the hub's API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.values import Refresh
+from tests.weights.hubserver import REPO, TOKEN, HubServer, hub_server
+from tests.weights.program import run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.weights.conftest import Desk
+
+SPLIT = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
+
+
+@pytest.fixture
+async def hub(desk: Desk) -> AsyncIterator[HubServer]:
+    async with hub_server() as running:
+        desk.within(hf_endpoint=running.endpoint)
+        running.files = {"README.md": b"read me", "m.gguf": b"weights" * 1000}
+        yield running
+
+
+async def refused(desk: Desk, source: str = REPO, **more: object) -> FetchFailed:
+    with pytest.raises(FetchFailed) as caught:
+        await desk.fetch(source, **more)
+    return caught.value
+
+
+@pytest.mark.parametrize("source", [REPO, f"hf://{REPO}", f"hf://{REPO}@main/m.gguf", f"https://huggingface.co/{REPO}"])
+async def test_the_model_of_a_repository_is_fetched(desk: Desk, hub: HubServer, source: str) -> None:
+    await desk.fetch(source)
+    assert (desk.folder / "m.gguf").read_bytes() == hub.files["m.gguf"]
+    assert desk.names() == ["m.gguf", "manifest.json"]
+
+
+async def test_split_files_come_together_and_the_first_is_the_one_to_serve(desk: Desk, hub: HubServer) -> None:
+    hub.files = {SPLIT[1]: b"two", SPLIT[0]: b"one"}
+    got = await desk.fetch(REPO)
+    assert [file.name for file in got.files] == list(SPLIT)
+
+
+async def test_picked_files_are_fetched_in_that_order(desk: Desk, hub: HubServer) -> None:
+    hub.files["sub/config.json"] = b"{}"
+    got = await desk.fetch(REPO, files=("sub/config.json", "README.md"))
+    assert [file.name for file in got.files] == ["sub/config.json", "README.md"]
+    assert (desk.folder / "sub" / "config.json").read_bytes() == b"{}"
+
+
+async def test_several_models_are_refused_with_their_names(desk: Desk, hub: HubServer) -> None:
+    hub.files["n.gguf"] = b"other"
+    failure = await refused(desk)
+    assert (failure.code, "m.gguf, n.gguf" in failure.remedy) == (Code.REFUSED, True)
+
+
+async def test_a_private_repository_needs_the_token_and_the_cdn_never_sees_it(desk: Desk, hub: HubServer) -> None:
+    hub.private = True
+    assert (await refused(desk)).code is Code.AUTH
+    desk.within(hf_token=TOKEN)
+    await desk.fetch(REPO)
+    assert hub.cdn_headers
+    assert all("Authorization" not in headers for headers in hub.cdn_headers)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [
+        ((403, "GatedRepo"), Code.AUTH),
+        ((404, "RepoNotFound"), Code.NOT_FOUND),
+        ((404, "RevisionNotFound"), Code.NOT_FOUND),
+        ((400, "Bad"), Code.BAD_SOURCE),
+        ((503, "Busy"), Code.TRANSIENT),
+    ],
+)
+async def test_each_refusal_of_the_hub_has_its_code(
+    desk: Desk, hub: HubServer, trouble: tuple[int, str], code: Code
+) -> None:
+    hub.trouble = trouble
+    assert (await refused(desk)).code is code
+
+
+async def test_bytes_that_do_not_match_the_hash_of_the_hub_are_dropped(desk: Desk, hub: HubServer) -> None:
+    hub.lies["m.gguf"] = "0" * 64
+    assert (await refused(desk)).code is Code.CHECKSUM
+    assert desk.names() == []
+
+
+async def test_a_hash_that_the_hub_contradicts_is_refused_before_the_download(desk: Desk, hub: HubServer) -> None:
+    assert (await refused(desk, sha256="1" * 64)).code is Code.CHECKSUM
+    assert hub.cdn_headers == []
+
+
+async def test_one_hash_cannot_vouch_for_two_files(desk: Desk, hub: HubServer) -> None:
+    hub.files = {SPLIT[1]: b"two", SPLIT[0]: b"one"}
+    assert (await refused(desk, sha256="1" * 64)).code is Code.REFUSED
+
+
+async def test_on_change_asks_the_hub_and_fetches_only_news(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO)
+    await desk.fetch(REPO, refresh=Refresh.ON_CHANGE)
+    assert (hub.api_calls, len(hub.cdn_headers)) == (2, 1)
+    hub.files["m.gguf"] = b"changed" * 1000
+    await desk.fetch(REPO, refresh=Refresh.ON_CHANGE)
+    assert (desk.folder / "m.gguf").read_bytes() == hub.files["m.gguf"]
+
+
+async def test_an_absent_hub_is_transient(desk: Desk) -> None:
+    desk.within(hf_endpoint="http://127.0.0.1:1")
+    assert (await refused(desk)).code is Code.TRANSIENT
+
+
+async def test_the_program_takes_endpoint_and_token_from_the_environment(hub: HubServer, tmp_path: Path) -> None:
+    hub.private = True
+    done = await run(REPO, "--to", str(tmp_path), HF_ENDPOINT=hub.endpoint, HF_TOKEN=TOKEN)
+    assert (done.code, done.result["file"]) == (0, "m.gguf")
+    assert "hidden" not in done.text + (tmp_path / "manifest.json").read_text()

@@ -1,0 +1,38 @@
+"""What is read from the environment, and that it never shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.surroundings import Surroundings
+
+
+def test_an_empty_variable_counts_as_absent() -> None:
+    assert Surroundings.of({"HF_ENDPOINT": "", "AWS_REGION": "", "HF_TOKEN": "\n"}) == Surroundings()
+
+
+def test_every_variable_has_its_place() -> None:
+    found = Surroundings.of(
+        {
+            "HF_ENDPOINT": "https://hub.example/",
+            "HF_TOKEN": "token\n",
+            "AWS_ENDPOINT_URL": "http://[::1]:7070/",
+            "AWS_REGION": "eu-west-1",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_SESSION_TOKEN": "session",
+        }
+    )
+    expected = ("https://hub.example", "token", "http://[::1]:7070", "eu-west-1", "key", "secret", "session")
+    assert found == Surroundings(*expected)
+    assert repr(found) == "Surroundings(***)"
+
+
+@pytest.mark.parametrize("name", ["HF_ENDPOINT", "AWS_ENDPOINT_URL"])
+@pytest.mark.parametrize("address", ["host", "ftp://host", "https://", "https://me:word@host", "https://host?x"])
+def test_an_endpoint_must_be_the_address_of_a_server(name: str, address: str) -> None:
+    with pytest.raises(FetchFailed, match=name) as caught:
+        Surroundings.of({name: address})
+    assert caught.value.code is Code.BAD_SOURCE
+    assert address not in caught.value.message
