@@ -99,7 +99,6 @@ async def test_a_stranger_under_a_childs_name_is_left_alone_and_reported(
     assert after["spec"] == stranger["spec"]
     assert not recorder.created(SERVICE)
     await admin.delete(DEPLOYMENT.path(namespace, "tools"))
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: item is None)
     edited = await edit(admin, namespace, replicas=2)
     await until_ready(recorder, namespace, after=edited)
 

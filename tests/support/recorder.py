@@ -78,15 +78,24 @@ class Recorder:
         predicate: Callable[[Json | None], bool],
         timeout: float = 30.0,  # noqa: ASYNC109 - the bound of a test, told in its own words
     ) -> Json | None:
-        """Wait until an object (None: absent) is as wanted, and return it."""
+        """Wait until an object (None: absent) is as wanted, if only for a moment, and return it as it was then."""
+        place, looked_at = (resource.kind, namespace, name), len(self.log)
+        current = self.now(resource, namespace, name)
         try:
             async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait_for(lambda: self._gap or predicate(self.now(resource, namespace, name)))
+                while not predicate(current):
+                    version, looked_at = await self._entry(looked_at), looked_at + 1
+                    if (version.kind, version.namespace, version.name) == place:
+                        current = version.object if version.event != "DELETED" else None
         except TimeoutError:
-            seen = self.now(resource, namespace, name)
-            raise AssertionError(f"{resource.kind} {namespace}/{name} never became as wanted; last: {seen}") from None
+            raise AssertionError(f"{' '.join(place)} never became as wanted; last: {current}") from None
         self._assert_complete()
-        return self.now(resource, namespace, name)
+        return current
+
+    async def _entry(self, number: int) -> Version:
+        await self._changed.wait_for(lambda: self._gap or len(self.log) > number)
+        self._assert_complete()
+        return self.log[number]
 
     def _assert_complete(self) -> None:
         if self._gap:
