@@ -269,6 +269,7 @@ async def test_a_stored_object_that_breaks_the_schema_is_shown_and_stops_nobody(
         await _create_when_allowed(admin, namespace, server={"port": 70000})
         found = await recorder.wait_for(MCP.resource, namespace, "tools", says("InvalidSpec"))
         assert "spec.server.port" in condition(found, "Ready")["message"]
+        assert condition(found, "Available")["status"] == "Unknown"
         await create(admin, namespace, "healthy")
         await until_ready(recorder, namespace, "healthy")
         edited = await edit(admin, namespace, server={"port": 7000})

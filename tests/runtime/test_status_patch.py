@@ -94,7 +94,16 @@ def test_a_warning_is_a_condition_of_its_own_that_goes_when_it_is_over():
     assert [entry["type"] for entry in over["conditions"]] == ["Ready"]
 
 
-def test_an_object_that_is_stuck_keeps_what_was_known_of_it():
+def test_an_object_that_is_stuck_claims_nothing_of_its_children_any_more():
+    told = status.stuck(MCP, stored("a"), PROBLEM, NOW)["conditions"]
+    assert {entry["type"]: entry["status"] for entry in told} == {
+        "Available": "Unknown",
+        "Responding": "Unknown",
+        "Ready": "False",
+    }
+
+
+def test_an_object_that_is_stuck_keeps_its_other_fields():
     before = status.summary(MCP, stored("a"), SAID, None, NOW)
     patch = status.changes(stored("a", status=before), status.stuck(MCP, stored("a", status=before), PROBLEM, LATER))
     assert patch.keys() == {"ready", "conditions"}

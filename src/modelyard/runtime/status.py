@@ -37,8 +37,12 @@ def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None,
 
 
 def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
-    """Return the status of an object of which no status can be worked out. What was known of it stays."""
-    conditions = _conditions(stored, (failing("Ready", problem),), RUNTIME_CONDITIONS, now)
+    """Return the status of an object of which no status can be worked out.
+
+    Nobody looks at its children meanwhile, so conditions that speak of them are unknown, whatever they said before.
+    """
+    unknown = (failing(name, problem, Truth.UNKNOWN) for name in kind.conditions if name != "Ready")
+    conditions = _conditions(stored, (*unknown, failing("Ready", problem)), RUNTIME_CONDITIONS, now)
     return {**kind.stuck, "observedGeneration": stored.meta.generation, "conditions": conditions}
 
 

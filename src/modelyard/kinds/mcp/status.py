@@ -68,6 +68,8 @@ def last_answer(mcp: Object[McpSpec], template: str) -> Answer | None:
     stored = stored_condition(mcp.before, "Responding")
     if checked_template(mcp) != template or stored.get("reason") not in set(Reason):
         return None
+    if stored.get("status") == Truth.UNKNOWN:
+        return None
     told = mcp.before.get("server") or {}
     tools = {"toolCount": mcp.before.get("toolCount", 0), "tools": mcp.before.get("tools", [])}
     ok = stored.get("status") == Truth.TRUE
