@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from modelyard.core.probes import LogTail, McpHandshake, RemoteWeights
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kube.client import Client
 from modelyard.kube.errors import KubeError
+from modelyard.kube.progress import tail
 from modelyard.kube.transport import HttpTransport
+from modelyard.net.addresses import Permitted, permitted
 from modelyard.net.asking import Asking
 from modelyard.net.exchange import in_cluster
+from modelyard.net.guarded import Guard
+from modelyard.net.lookup import looking_up
 from modelyard.net.mcp import handshake
+from modelyard.net.remote import look
 from modelyard.runtime.manager import Operator, Settings
 
 if TYPE_CHECKING:
@@ -30,17 +36,28 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, connection: Connection, locate: Locate = in_cluster) -> None:
-    """Run the operator until it is told to stop."""
-    uvloop.run(_run(settings, connection, locate))
+    """Run the operator until it is told to stop. ValueError: an entry of the policy's remote hosts makes no sense."""
+    uvloop.run(_run(settings, connection, locate, permitted(settings.policy.remote_hosts)))
 
 
-async def _run(settings: Settings, connection: Connection, locate: Locate) -> None:
+async def _run(settings: Settings, connection: Connection, locate: Locate, hosts: Permitted) -> None:
+    async with looking_up() as resolve:
+        await _operate(settings, connection, locate, Guard(hosts, resolve))
+
+
+async def _operate(settings: Settings, connection: Connection, locate: Locate, guard: Guard) -> None:
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
     def ask(client: Client, wake: Callable[[Item], None]) -> Asking:
         async def answer(probe: Probe) -> Answer:
-            return await handshake(probe, where=locate, trust=await _certificates(client, probe))
+            match probe:
+                case McpHandshake():
+                    return await handshake(probe, where=locate, trust=await _certificates(client, probe))
+                case RemoteWeights():
+                    return await look(probe, guard)
+                case LogTail():
+                    return await tail(client, probe)
 
         return Asking(answer, wake)
 
@@ -54,7 +71,7 @@ async def _run(settings: Settings, connection: Connection, locate: Locate) -> No
         return
 
 
-async def _certificates(client: Client, probe: Probe) -> str | None:
+async def _certificates(client: Client, probe: McpHandshake) -> str | None:
     """Return what the server must present: only the public half of the Secret ever leaves this function."""
     if not probe.trust:
         return None

@@ -20,7 +20,7 @@ from modelyard.runtime.manager import Operator, Settings
 from tests.support.mcps import condition
 from tests.support.operators import health
 from tests.support.recorder import recording
-from tests.support.widgets import ABSENT, CONFIG_MAP, KIND, WIDGET
+from tests.support.widgets import ABSENT, ACCOUNT, CONFIG_MAP, KIND, WIDGET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -169,6 +169,42 @@ async def test_a_reader_by_name_follows_what_it_reads(cluster: Cluster, namespac
         await recorder.wait_for(
             WIDGET, namespace, "reader", lambda item: bool(item) and item["status"].get("friendExplodes") is True
         )
+
+
+async def test_what_is_made_once_is_never_changed_and_what_is_shared_is_everybodys(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    async with operating(cluster, namespace):
+        await _create(cluster, namespace, "first", stamp="one")
+        await _create(cluster, namespace, "second", stamp="two")
+        for name in ("first", "second"):
+            await recorder.wait_for(WIDGET, namespace, name, _is_ready)
+        shared = await admin.get(ACCOUNT.path(namespace, "everybodys"))
+        await admin.patch(WIDGET.path(namespace, "first"), {"spec": {"stamp": "changed"}})
+        await recorder.wait_for(
+            WIDGET, namespace, "first", lambda item: bool(item) and item["status"].get("observedGeneration") == 2
+        )
+        own = await admin.get(ACCOUNT.path(namespace, "first-once"))
+        assert own["metadata"]["annotations"]["stamp"] == "one"
+        assert own["metadata"]["ownerReferences"][0]["name"] == "first"
+        assert "ownerReferences" not in shared["metadata"]
+        assert await admin.get(ACCOUNT.path(namespace, "everybodys")) == shared
+
+
+async def test_what_is_made_once_under_a_name_that_is_taken_is_left_to_its_owner(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    for name in ("third-once", "everybodys"):
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        await admin.create(ACCOUNT.path(namespace), body)
+    async with operating(cluster, namespace):
+        await _create(cluster, namespace, "third", stamp="three")
+        await recorder.wait_for(
+            WIDGET, namespace, "third", lambda item: condition(item, "Ready").get("status") == "False"
+        )
+        assert "annotations" not in (await admin.get(ACCOUNT.path(namespace, "third-once")))["metadata"]
 
 
 async def test_a_kind_without_its_definition_is_named_and_the_others_are_served(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelyard.core.resources import DEPLOYMENT, SERVICE, Key, Ref, Resource
+from modelyard.core.resources import DEPLOYMENT, NODE, SERVICE, Key, Ref, Resource
 from modelyard.core.stored import Stored
 
 OWNERS = [
@@ -99,3 +99,14 @@ def test_a_key_reads_like_kubectl_writes_it():
 
 def test_a_resource_is_called_what_logs_call_it():
     assert (DEPLOYMENT.label, SERVICE.label) == ("deployments.apps", "services")
+
+
+def test_of_a_node_only_what_is_needed_is_kept():
+    node = Stored.from_dict(
+        NODE,
+        {
+            "metadata": {"name": "a"},
+            "status": {"capacity": {"nvidia.com/gpu": "8"}, "images": [{"names": ["large"]}]},
+        },
+    )
+    assert node.status == {"capacity": {"nvidia.com/gpu": "8"}}

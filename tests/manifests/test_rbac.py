@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from modelyard.core.resources import SECRET
+from modelyard.core.probes import LogTail
+from modelyard.core.resources import JOB, NODE, SECRET, VOLUME_CLAIM
 from modelyard.manifests.rbac import for_cluster, for_namespace, rules
 from tests.manifests.toys import TOY, TOY_WITH_UNDO
 
@@ -45,6 +46,24 @@ def test_a_kind_with_undo_may_change_its_finalizers():
 
 def test_secrets_that_are_children_are_not_listed_either():
     assert verbs(replace(TOY, children=(SECRET,)))["secrets"] == "create get patch"
+
+
+def test_what_is_only_created_is_never_changed():
+    given = verbs(replace(TOY, creates=(JOB, VOLUME_CLAIM), looks_at=(VOLUME_CLAIM,), deletes=(JOB,)))
+    assert given["jobs.batch"] == "create delete get list watch"
+    assert given["persistentvolumeclaims"] == "create get list watch"
+
+
+def test_who_reads_logs_may_do_so():
+    assert verbs(replace(TOY, asks=(LogTail,)))["pods/log"] == "get"
+
+
+def test_a_role_for_one_namespace_leaves_what_is_in_none_to_a_small_cluster_role():
+    objects = for_namespace([replace(TOY, looks_at=(NODE,))], "here")
+    (cluster_role,) = (body for body in objects if body["kind"] == "ClusterRole")
+    assert cluster_role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]
+    (role,) = (body for body in objects if body["kind"] == "Role" and body["metadata"]["namespace"] == "here")
+    assert all("nodes" not in rule["resources"] for rule in role["rules"])
 
 
 def test_what_several_kinds_need_is_said_once():

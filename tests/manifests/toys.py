@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from modelyard.core.conditions import Condition
+from modelyard.core.embedded import EnvVar, ResourceRequirements
 from modelyard.core.plan import Plan
 from modelyard.core.resources import DEPLOYMENT, POD, SECRET, SERVICE, Resource
 from modelyard.kinds.contract import Column, Kind, Rule
-from modelyard.kinds.shared.embedded import EnvVar, ResourceRequirements
 
 
 class Colour(StrEnum):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Ref
+from modelyard.core.stored import Stored
 from modelyard.runtime.cache import REMEMBERED, Cache, OwnerKey, owner_of
 from tests.runtime.objects import stored
-
-if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
 
 KEY = Key("default", "a")
 OWNER = OwnerKey("mcp", "default", "tools")
@@ -258,3 +254,32 @@ def test_an_owner_with_a_long_name_is_known_by_the_short_one():
 
 def test_an_object_without_a_controller_belongs_to_nobody():
     assert owner_of(stored("a", 1)) is None
+
+
+def labelled(name: str, revision: int, **labels: str) -> Stored:
+    return Stored.from_dict(
+        DEPLOYMENT,
+        {"metadata": {"name": name, "namespace": "default", "resourceVersion": str(revision), "labels": labels}},
+    )
+
+
+def names_of(heard: Heard, team: str) -> set[str]:
+    return {item.meta.name for item in heard.cache.labelled("team", team)}
+
+
+def test_objects_are_found_by_a_label_before_and_after_it_was_first_asked_for(heard: Heard):
+    heard.cache.upsert(labelled("early", 1, team="red"))
+    assert names_of(heard, "red") == {"early"}
+    heard.cache.upsert(labelled("late", 2, team="red"))
+    heard.cache.upsert(labelled("other", 3, team="blue"))
+    heard.cache.upsert(labelled("plain", 4))
+    assert names_of(heard, "red") == {"early", "late"}
+
+
+def test_an_object_is_not_found_by_a_label_that_it_lost(heard: Heard):
+    heard.cache.upsert(labelled("a", 1, team="red"))
+    assert names_of(heard, "red") == {"a"}
+    heard.cache.upsert(labelled("a", 2, team="blue"))
+    assert (names_of(heard, "red"), names_of(heard, "blue")) == (set(), {"a"})
+    heard.cache.remove(labelled("a", 3, team="blue"))
+    assert names_of(heard, "blue") == set()

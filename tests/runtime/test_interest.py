@@ -82,13 +82,24 @@ def test_a_reader_of_all_is_woken_only_when_its_facet_changes(interest: Interest
 
 
 def test_a_reader_of_all_is_woken_when_an_object_comes_or_goes(interest: Interest):
-    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: None)])
+    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: True)])
     assert woken(interest, None, stored("a")) == {ONE}
     assert woken(interest, stored("a"), None) == {ONE}
 
 
+def test_a_facet_of_nothing_says_that_the_object_does_not_matter(interest: Interest):
+    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: None)])
+    assert woken(interest, None, stored("a")) == set()
+
+
+def test_news_may_wait_as_long_as_its_most_urgent_reader_allows(interest: Interest):
+    interest.record(ONE, [Every(DEPLOYMENT, replicas, within=5.0)])
+    interest.record(TWO, [Every(DEPLOYMENT, replicas, within=5.0), Named(DEPLOYMENT, "a")])
+    assert interest.woken_by(DEPLOYMENT, None, stored("a", spec={"replicas": 1})) == {ONE: 5.0, TWO: 0.0}
+
+
 def test_a_reader_by_label_is_woken_when_an_object_begins_or_ceases_to_match(interest: Interest):
-    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: None, labels=(("team", "x"),))])
+    interest.record(ONE, [Every(DEPLOYMENT, lambda _item: True, labels=(("team", "x"),))])
     mine, other = stored("a", 1, labels={"team": "x"}), stored("a", 2, labels={"team": "y"})
     assert woken(interest, mine, other) == {ONE}
     assert woken(interest, other, mine) == {ONE}

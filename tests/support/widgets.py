@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition, condition
-from modelyard.core.plan import Child, Later, Plan
+from modelyard.core.plan import Child, Later, Once, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Every, Kind, Named, Object, Owned, Seen
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.core.plan import Outcome
-    from modelyard.core.stored import Stored
+    from modelyard.core.stored import Json, Stored
     from modelyard.kinds.contract import Read
 
 WIDGET = Resource("toys.modelyard.dev", "v1", "Widget", "widgets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 NOTE = Resource("toys.modelyard.dev", "v1", "Note", "notes")
 
 
@@ -30,6 +31,7 @@ class Spec(Struct, frozen=True, rename="camel"):
 
     explode: Annotated[bool, Meta(description="Raise in plan.")] = False
     friend: Annotated[str, Meta(description="A widget to read by name.", max_length=63)] = ""
+    stamp: Annotated[str, Meta(description="The content of what is made once.", max_length=63)] = ""
 
 
 class Status(Struct, frozen=True, rename="camel"):
@@ -61,7 +63,25 @@ def plan(widget: Object[Spec], seen: Seen) -> Plan:
         raise ZeroDivisionError("a bug, on purpose")
     head = {"apiVersion": "v1", "kind": "ConfigMap"}
     meta = {"name": widget.meta.name, "labels": common("widget", widget.meta.name)}
-    return Plan(apply=(Child(CONFIG_MAP, widget.meta.name, {**head, "metadata": meta, "data": {"made": "yes"}}),))
+    made = Child(CONFIG_MAP, widget.meta.name, {**head, "metadata": meta, "data": {"made": "yes"}})
+    return Plan(apply=(made, *once(widget)))
+
+
+def once(widget: Object[Spec]) -> tuple[Once, ...]:
+    """One object of its own and one for all, neither of which is ever changed."""
+    if not widget.spec.stamp:
+        return ()
+    own, everybodys = f"{widget.meta.name}-once", "everybodys"
+    return Once(ACCOUNT, own, _note(widget, own)), Once(ACCOUNT, everybodys, _note(widget, everybodys), shared=True)
+
+
+def _note(widget: Object[Spec], name: str) -> Json:
+    meta = {"name": name, "labels": common("widget", widget.meta.name)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {**meta, "annotations": {"stamp": widget.spec.stamp}},
+    }
 
 
 def undo(widget: Object[Spec], seen: Seen) -> Plan:
@@ -89,6 +109,7 @@ KIND = Kind(
     looks_at=(WIDGET,),
     children=(CONFIG_MAP,),
     deletes=(CONFIG_MAP,),
+    creates=(ACCOUNT,),
 )
 ABSENT = Kind(
     resource=NOTE,

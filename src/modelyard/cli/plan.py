@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from modelyard.core.errors import ModelyardError
+from modelyard.core.plan import Child, Once
 from modelyard.core.resources import SECRET, Key
 from modelyard.core.stored import Stored
 from modelyard.kinds import ALL
@@ -24,7 +25,6 @@ from modelyard.runtime.interest import matches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from modelyard.core.plan import Child
     from modelyard.kinds.contract import Kind, Object, Read
 
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     """Return what is seen when nothing exists yet but the manifests of the file."""
     seen = Seen(datetime.now(UTC))
     for _ in range(ROUNDS):
-        seen = Seen(seen.now, {read: _find(read, obj, given) for read in kind.reads(obj, seen) if _offline(read)})
+        seen = Seen(seen.now, found={read: _find(read, obj, given) for read in kind.reads(obj, seen) if _offline(read)})
     return seen
 
 
@@ -85,7 +85,8 @@ def _find(read: Read, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stor
     wanted = (read.resource.api_version, read.resource.kind)
     found = (_stored(read, body) for body in given if (body.get("apiVersion"), body.get("kind")) == wanted)
     if isinstance(read, Named):
-        return {item.meta.key: item for item in found if item.meta.key == Key(obj.meta.namespace, read.name)}
+        wanted_key = Key(obj.meta.namespace if read.resource.namespaced else "", read.name)
+        return {item.meta.key: item for item in found if item.meta.key == wanted_key}
     return {item.meta.key: item for item in found if matches(read, item)}
 
 
@@ -99,9 +100,9 @@ def _stored(read: Named | Every, body: Json) -> Stored:
         raise ModelyardError(f"Secret {body['metadata'].get('name')}: data is not base64 ({error})") from error
 
 
-def printed(obj: Object[Any], child: Child) -> Json:
+def printed(obj: Object[Any], child: Child | Once) -> Json:
     """Return a child as it would be created, less what only a stored owner has: references to its UID."""
     body = {**child.body, "metadata": {**child.body["metadata"], "namespace": obj.meta.namespace}}
-    if child.replicas:
+    if isinstance(child, Child) and child.replicas:
         body["spec"] = {"replicas": child.replicas.at_creation, **body["spec"]}
     return body

@@ -59,6 +59,16 @@ class Child(Struct, frozen=True):
     replicas: Replicas | None = None
 
 
+class Once(Struct, frozen=True):
+    """An object that should exist and is left as it is once it does: its spec cannot change, or is its users' own."""
+
+    resource: Resource
+    name: str
+    body: Json
+    shared: bool = False
+    """Whether it serves others too: then it has no owner, outlives everybody, and may be somebody else's."""
+
+
 class Later(Struct, frozen=True):
     """Look at this object again after a while, and why."""
 
@@ -69,7 +79,7 @@ class Later(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """Everything to do for one object. A blocked plan touches nothing."""
 
-    apply: tuple[Child, ...] = ()
+    apply: tuple[Child | Once, ...] = ()
     delete: tuple[Ref, ...] = ()
     blocked: Problem | None = None
     look_again: Later | None = None

@@ -37,7 +37,25 @@ class McpHandshake(Struct, frozen=True):
     every: float = 30.0
 
 
-Probe = McpHandshake
+class RemoteWeights(Struct, frozen=True):
+    """Ask upstream what it has: the size and version of a file, and what its GGUF header tells."""
+
+    url: str
+    every: float
+    gguf: bool = True
+    """Whether the file should begin with a GGUF header."""
+
+
+class LogTail(Struct, frozen=True):
+    """Read the last line of JSON that a container of ours wrote."""
+
+    namespace: str
+    pod: str
+    container: str
+    every: float = 10.0
+
+
+Probe = McpHandshake | RemoteWeights | LogTail
 """Every question that a kind may ask."""
 
 

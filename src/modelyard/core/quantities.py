@@ -8,6 +8,9 @@ from typing import Final
 
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
 
+AMOUNT_PATTERN: Final = r"^([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$"
+"""A quantity that is not negative."""
+
 _NUMBER: Final = r"([+-]?[0-9]*\.?[0-9]+|[+-]?[0-9]+\.)"
 _QUANTITY: Final = re.compile(_NUMBER + r"(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?")
 _SUFFIXES: Final = {

@@ -16,25 +16,60 @@ class Reason(StrEnum):
     READY = "Ready"
     PODS_READY = "PodsReady"
     ANSWERED = "Answered"
+    WORKLOAD_RESOLVED = "WorkloadResolved"
+    RUNTIME_RESOLVED = "RuntimeResolved"
+    METAL_AGENT_MANAGED = "MetalAgentManaged"
+    PVC_MODEL_READY = "PVCModelReady"
+    MODEL_PREFETCHED = "ModelPrefetched"
+    IN_SYNC = "InSync"
+    ALL_FIELDS_USED = "AllFieldsUsed"
+    CONFIG_VALID = "ConfigValid"
+    INFERENCE_READY = "InferenceReady"
+    SUFFICIENT_GPU = "SufficientGPU"
+    MODEL_TRANSFER_SUCCEEDED = "ModelTransferSucceeded"
 
     # On the way
     STARTING = "Starting"
+    CREATING = "Creating"
+    DOWNLOADING = "Downloading"
+    STOPPING = "Stopping"
+    NO_READY_REPLICAS = "NoReadyReplicas"
+    WAITING_FOR_GPU = "WaitingForGPU"
+    INSUFFICIENT_GPU = "InsufficientGPU"
+    WAITING_FOR_METAL_AGENT = "WaitingForMetalAgent"
     ROLLING_OUT = "RollingOut"
     WAITING_FOR_PODS = "WaitingForPods"
     WAITING_FOR_ANSWER = "WaitingForAnswer"
+    WAITING_FOR_MODEL = "WaitingForModel"
     WAITING_FOR_CLEANUP = "WaitingForCleanup"
     SCALED_TO_ZERO = "ScaledToZero"
+    MANUALLY_SCALED_TO_ZERO = "ManuallyScaledToZero"
     PAUSED = "Paused"
+    PREFETCH_RUNNING = "PrefetchRunning"
+    PVC_NOT_BOUND = "PVCNotBound"
+    NOT_REPORTED = "NotReported"
+    NOT_COMPARED = "NotCompared"
 
     # The user has to act
     INVALID_SPEC = "InvalidSpec"
     NOTHING_TO_RUN = "NothingToRun"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    MODEL_INVALID = "ModelInvalid"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason, not a password
     SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105 - a reason, not a password
     NAME_CONFLICT = "NameConflict"
     CHILD_REFUSED = "ChildRefused"
     FIELD_NOT_KEPT = "FieldNotKept"
     FIELD_CONTESTED = "FieldContested"
+    FIELD_IGNORED = "FieldIgnored"
+    SOURCE_NOT_ALLOWED = "SourceNotAllowed"
+    SOURCE_UNFIT = "SourceUnfit"
+    PVC_NOT_FOUND = "PVCNotFound"
+    PVC_LOST = "PVCLost"
+    PREFETCH_FAILED = "PrefetchFailed"
+    UPSTREAM_CHANGED = "UpstreamChanged"
+    SPECULATIVE_MISSING_MODEL = "SpeculativeMissingModel"
+    MISSING_MEMORY_REQUEST = "MissingMemoryRequest"
     FORBIDDEN = "Forbidden"
 
     # The pods have trouble
@@ -45,11 +80,30 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     PODS_REFUSED = "PodsRefused"
     ROLLOUT_STUCK = "RolloutStuck"
+    PRIORITY_CLASS_NOT_FOUND = "PriorityClassNotFound"
+    PREEMPTED = "Preempted"
+
+    # Weights could not be fetched
+    MODEL_SOURCE_INVALID = "ModelSourceInvalid"
+    MODEL_SOURCE_UNAUTHORIZED = "ModelSourceUnauthorized"
+    MODEL_SOURCE_NOT_FOUND = "ModelSourceNotFound"
+    MODEL_SOURCE_UNTRUSTED = "ModelSourceUntrusted"
+    MODEL_SOURCE_REFUSED = "ModelSourceRefused"
+    MODEL_SOURCE_UNREACHABLE = "ModelSourceUnreachable"
+    MODEL_CHECKSUM_MISMATCH = "ModelChecksumMismatch"
+    MODEL_TRANSFER_OUT_OF_SPACE = "ModelTransferOutOfSpace"
+    MODEL_VOLUME_NOT_WRITABLE = "ModelVolumeNotWritable"
 
     # The server has trouble
     UNAUTHORIZED = "Unauthorized"
     NO_ANSWER = "NoAnswer"
     BAD_ANSWER = "BadAnswer"
+
+    # Upstream, where weights come from, could not be looked at
+    UPSTREAM_UNREACHABLE = "UpstreamUnreachable"
+    UPSTREAM_REFUSED = "UpstreamRefused"
+    UPSTREAM_NOT_FOUND = "UpstreamNotFound"
+    ADDRESS_NOT_ALLOWED = "AddressNotAllowed"
 
     # Events
     RECOVERED = "Recovered"
@@ -64,12 +118,19 @@ PROBLEMS: Final = frozenset(
     {
         Reason.INVALID_SPEC,
         Reason.NOTHING_TO_RUN,
+        Reason.MODEL_INVALID,
+        Reason.MODEL_NOT_FOUND,
         Reason.SECRET_NOT_FOUND,
         Reason.SECRET_KEY_MISSING,
         Reason.NAME_CONFLICT,
         Reason.CHILD_REFUSED,
         Reason.FIELD_NOT_KEPT,
         Reason.FIELD_CONTESTED,
+        Reason.SOURCE_NOT_ALLOWED,
+        Reason.SOURCE_UNFIT,
+        Reason.PVC_NOT_FOUND,
+        Reason.PVC_LOST,
+        Reason.PREFETCH_FAILED,
         Reason.FORBIDDEN,
         Reason.CRASH_LOOP,
         Reason.IMAGE_PULL_FAILED,
@@ -78,6 +139,17 @@ PROBLEMS: Final = frozenset(
         Reason.UNSCHEDULABLE,
         Reason.PODS_REFUSED,
         Reason.ROLLOUT_STUCK,
+        Reason.PRIORITY_CLASS_NOT_FOUND,
+        Reason.PREEMPTED,
+        Reason.MODEL_SOURCE_INVALID,
+        Reason.MODEL_SOURCE_UNAUTHORIZED,
+        Reason.MODEL_SOURCE_NOT_FOUND,
+        Reason.MODEL_SOURCE_UNTRUSTED,
+        Reason.MODEL_SOURCE_REFUSED,
+        Reason.MODEL_SOURCE_UNREACHABLE,
+        Reason.MODEL_CHECKSUM_MISMATCH,
+        Reason.MODEL_TRANSFER_OUT_OF_SPACE,
+        Reason.MODEL_VOLUME_NOT_WRITABLE,
         Reason.UNAUTHORIZED,
         Reason.NO_ANSWER,
         Reason.BAD_ANSWER,

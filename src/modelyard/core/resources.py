@@ -26,6 +26,8 @@ class Resource(Struct, frozen=True):
     plural: str
     namespaced: bool = True
     scalable: bool = False
+    status_kept: tuple[str, ...] | None = None
+    """Of the status, only these fields are kept in memory; None: all of it."""
 
     @property
     def api_version(self) -> str:
@@ -57,5 +59,10 @@ SERVICE = Resource("", "v1", "Service", "services")
 POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets")
 AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+JOB = Resource("batch", "v1", "Job", "jobs")
+VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+# A node lists every image that it holds, and hundreds of nodes do.
+NODE = Resource("", "v1", "Node", "nodes", namespaced=False, status_kept=("capacity",))
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io", "v1", "Event", "events")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -75,6 +76,8 @@ class Local(msgspec.Struct, frozen=True, tag=True):
 Source = Web | Hub | S3 | Claim | Local
 
 
+# A source is looked at many times in one reconcile, and what it means never changes.
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Source:
     """Return what a source means, or say what is wrong with it."""
     if not text:

@@ -93,6 +93,11 @@ class Stored(Struct, frozen=True):
     def from_parts(cls, resource: Resource, raw: dict[str, Raw]) -> Self:
         """Keep an object of which the outermost level is decoded already."""
         parts = {name: bytes(part) for name, part in raw.items() if name not in _NOT_KEPT}
+        if resource.status_kept is not None and "status" in parts:
+            fields = _PARTS.decode(parts["status"])
+            parts["status"] = msgspec.json.encode(
+                {name: fields[name] for name in resource.status_kept if name in fields}
+            )
         return cls(resource, _METADATA.decode(raw["metadata"]), parts)
 
     @classmethod

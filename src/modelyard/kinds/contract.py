@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core.plan import Outcome, Plan, overlay
+from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer, Probe
 from modelyard.core.resources import Key, Resource
 from modelyard.core.stored import Json, Metadata, Stored
@@ -36,13 +37,16 @@ class Owned(Struct, frozen=True):
 class Every(Struct, frozen=True):
     """All objects of a resource that carry these labels, in one namespace or (empty) in all.
 
-    `facet` says what of such an object the reader's answer depends on: only a change of it wakes the reader.
+    `facet` says what of such an object the reader's answer depends on: only a change of it wakes the reader. None says
+    that the answer does not depend on this object at all.
     """
 
     resource: Resource
     facet: Callable[[Stored], object]
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    within: float = 0.0
+    """How many seconds news may wait, so that many changes in a row cost one look."""
 
 
 class Asked(Struct, frozen=True):
@@ -72,6 +76,7 @@ class Seen(Struct, frozen=True):
     """Everything a decision may depend on, at one moment."""
 
     now: datetime
+    policy: Policy = Policy()
     found: Mapping[Read, Mapping[Key, Stored]] = {}
     answers: Mapping[Asked, Answer] = {}
 
@@ -94,7 +99,7 @@ class Seen(Struct, frozen=True):
             read: overlay(items, outcome, read.resource) if isinstance(read, Owned) else items
             for read, items in self.found.items()
         }
-        return Seen(self.now, found, self.answers)
+        return structs.replace(self, found=found)
 
 
 class Column(Struct, frozen=True):
@@ -127,17 +132,25 @@ class Kind(Struct, frozen=True):
     looks_at: tuple[Resource, ...]
     """What `reads` may name."""
     children: tuple[Resource, ...]
-    """What `plan` may create. Watches and the RBAC role follow from these three lists."""
+    """What `plan` may create and change. Watches and the RBAC role follow from these lists."""
     deletes: tuple[Resource, ...] = ()
     """Children that a plan may take away while the object lives on."""
+    creates: tuple[Resource, ...] = ()
+    """What `plan` may create and never changes afterwards."""
+    asks: tuple[type[Probe], ...] = ()
+    """The questions that `reads` may name."""
     conditions: tuple[str, ...] = ("Ready",)
-    """The condition types that belong to this kind; all others are left alone."""
+    """The condition types that every object of this kind has. Types that are listed nowhere here are left alone."""
+    occasional: tuple[str, ...] = ()
+    """Condition types of this kind that are only there when there is something to say."""
     stuck: Json = {}
     """Status fields to show while no status can be worked out: the spec is invalid, or we have a bug."""
     undo: Callable[[Object[Any], Seen], Plan] | None = None
     """What to do before the object may go; only where garbage collection is not enough. It means a finalizer."""
     columns: tuple[Column, ...] = ()
     rules: tuple[Rule, ...] = ()
+    scale: bool = False
+    """Whether `kubectl scale` and autoscalers work on the object: spec.replicas, status.replicas, status.selector."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
@@ -149,5 +162,5 @@ class Kind(Struct, frozen=True):
     @property
     def watches(self) -> tuple[Resource, ...]:
         """Every resource of which the runtime keeps a cache for this kind. Secrets are never cached."""
-        wanted = (self.resource, *self.children, *self.looks_at)
+        wanted = (self.resource, *self.children, *self.creates, *self.looks_at)
         return tuple(resource for resource in dict.fromkeys(wanted) if resource.kind != "Secret")

@@ -11,11 +11,12 @@ from urllib.parse import quote
 import msgspec
 
 from modelyard.core.names import FIELD_MANAGER
+from modelyard.core.resources import POD, Key
 from modelyard.kube import wire
 from modelyard.kube.errors import BadRequest, from_answer
 
 if TYPE_CHECKING:
-    from modelyard.core.resources import Key, Resource
+    from modelyard.core.resources import Resource
     from modelyard.core.stored import Json, Stored
     from modelyard.kube.transport import Transport
     from modelyard.kube.wire import Page
@@ -24,6 +25,8 @@ Observe = Callable[[str, str, int, float], None]
 """Hears of every request: RBAC verb, resource label, HTTP status (0: no answer), seconds until the answer."""
 
 PAGE: Final = 500
+
+_LOG_BYTES: Final = 64 * 1024
 
 _METHODS: Final = {
     "get": "GET",
@@ -105,15 +108,25 @@ class Client:
         label, path = _label(resource, subresource), _path(resource, key, subresource)
         return wire.stored(resource, await self._ask("patch", label, path, _AS_US, operations, _JSON_PATCH))
 
-    async def delete(self, resource: Resource, key: Key, uid: str) -> None:
-        """Delete exactly this object. A successor of the same name is left alone (Conflict)."""
+    async def delete(self, resource: Resource, key: Key, uid: str, *, grace: int | None = None) -> None:
+        """Delete exactly this object. A successor of the same name is left alone (Conflict).
+
+        A `grace` of 0 says that what the object stands for has ended already, as a node says of a pod.
+        """
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid},
             "propagationPolicy": "Background",
+            **({} if grace is None else {"gracePeriodSeconds": grace}),
         }
         await self._ask("delete", resource.label, _path(resource, key), body=options)
+
+    async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """Read the last lines that a container wrote, at most 64 KiB of them. There is no log before it has started."""
+        query = {"container": container, "tailLines": str(lines), "limitBytes": str(_LOG_BYTES)}
+        path = _path(POD, Key(namespace, pod), "log")
+        return (await self._ask("get", _label(POD, "log"), path, query)).decode(errors="replace")
 
     async def raw(self, path: str) -> bytes:
         """Read what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""

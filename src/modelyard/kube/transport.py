@@ -213,7 +213,9 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
 
 def _session(connections: int) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE),
+        connector=aiohttp.TCPConnector(
+            limit=connections, keepalive_timeout=_KEEP_ALIVE, resolver=aiohttp.ThreadedResolver()
+        ),
         headers=_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=(_never_twice,),

@@ -40,7 +40,7 @@ class Admin:
         if self._opened is None:
             context = ssl.create_default_context(cafile=str(self._authority))
             context.load_cert_chain(str(self._identity.certificate), str(self._identity.key))
-            connector = aiohttp.TCPConnector(ssl=context, limit=8)
+            connector = aiohttp.TCPConnector(ssl=context, limit=32)
             self._opened = aiohttp.ClientSession(self._url, connector=connector, timeout=_TIMEOUT)
         return self._opened
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Column, Kind, Rule
 
 _AGE: Final = {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_SCALE: Final = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
 
 
 def crd(kind: Kind) -> Json:
@@ -47,7 +52,7 @@ def _version(kind: Kind) -> Json:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": _root(kind)},
-        "subresources": {"status": {}},
+        "subresources": {"status": {}, **({"scale": _SCALE} if kind.scale else {})},
         "additionalPrinterColumns": [*map(_column, kind.columns), _AGE],
     }
 

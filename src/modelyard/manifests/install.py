@@ -35,6 +35,7 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
         **{f"crds/{body['metadata']['name']}.yaml": _file([body]) for body in crds},
         "crds.yaml": _file(crds),
         "rbac.yaml": _file(whole_cluster),
+        "priority-classes.yaml": _file(operator.priority_classes()),
         "rbac-namespace.yaml": _file(
             one_namespace,
             f"For `modelyard run --namespace {_SERVED}`: replace `namespace: {_SERVED}` by the namespace to serve.",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.core.embedded import EMBED
 from modelyard.core.stored import Json
-from modelyard.kinds.shared.embedded import EMBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from modelyard.core.resources import EVENT, LEASE, SECRET, Resource
+from modelyard.core.probes import LogTail
+from modelyard.core.resources import EVENT, LEASE, POD, SECRET, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +29,11 @@ Grant = tuple[Resource, str, tuple[str, ...]]
 
 def rules(kinds: Iterable[Kind]) -> list[Json]:
     """Return the rules for serving these kinds, the fewest that say it, in a stable order."""
-    grants = [grant for kind in kinds for grant in _of_kind(kind)]
-    return _merged([*grants, (EVENT, "", ("create",))])
+    return _merged(_grants(kinds))
+
+
+def _grants(kinds: Iterable[Kind]) -> list[Grant]:
+    return [*(grant for kind in kinds for grant in _of_kind(kind)), (EVENT, "", ("create",))]
 
 
 def lease_rules() -> list[Json]:
@@ -50,6 +54,10 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
         yield child, "", (*_read(child), "get", "create", "patch")
         if child.scalable:
             yield child, "scale", ("patch",)
+    for child in kind.creates:
+        yield child, "", (*_FOLLOW, "get", "create")
+    if LogTail in kind.asks:
+        yield POD, "log", ("get",)
     for child in kind.deletes:
         yield child, "", ("delete",)
 
@@ -81,8 +89,17 @@ def for_cluster(kinds: Iterable[Kind]) -> list[Json]:
 
 
 def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:
-    """Return the account and its roles for serving one namespace only."""
-    return [_account(), _role("Role", NAME, rules(kinds), served), _binding("Role", NAME, served), *_leases()]
+    """Return the account and its roles for serving one namespace only, and for reading what is in none."""
+    grants = _grants(kinds)
+    inside = _merged(grant for grant in grants if grant[0].namespaced)
+    outside = _merged(grant for grant in grants if not grant[0].namespaced)
+    return [
+        _account(),
+        _role("Role", NAME, inside, served),
+        _binding("Role", NAME, served),
+        *([_role("ClusterRole", NAME, outside), _binding("ClusterRole", NAME)] if outside else []),
+        *_leases(),
+    ]
 
 
 def _account() -> Json:

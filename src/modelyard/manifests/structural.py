@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.core.embedded import EMBED
 from modelyard.core.stored import Json
-from modelyard.kinds.shared.embedded import EMBED
 from modelyard.manifests.embedded import embedded
 from modelyard.manifests.schema import LIST_TYPE, SchemaError, anything, int_or_string
 

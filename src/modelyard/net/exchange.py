@@ -76,10 +76,11 @@ class Unreadable(ExchangeFailed):
 
 
 class Reply:
-    """The answer to one request. Its body is read once, as a whole or in chunks."""
+    """The answer to one request. Its body is read once, as a whole or in chunks, and only up to a limit."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, limit: int = BODY_LIMIT) -> None:
         self._response = response
+        self._limit = limit
 
     @property
     def status(self) -> int:
@@ -106,10 +107,10 @@ class Reply:
         async for chunk in self._response.content.iter_any():
             packed += len(chunk)
             # One more than allowed is enough to know; a bomb is never unpacked further than that.
-            piece = unpack(chunk, BODY_LIMIT - unpacked + 1)
+            piece = unpack(chunk, self._limit - unpacked + 1)
             unpacked += len(piece)
-            if max(packed, unpacked) > BODY_LIMIT:
-                raise Unreadable(f"answers with more than {BODY_LIMIT // 1024} KiB", f"{packed} bytes came")
+            if max(packed, unpacked) > self._limit:
+                raise Unreadable(f"answers with more than {self._limit // 1024} KiB", f"{packed} bytes came")
             yield piece
 
 
@@ -135,7 +136,7 @@ class Conversation:
             ):
                 yield Reply(response)
         except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
-            raise _failure(error) from error
+            raise failure(error) from error
 
 
 @asynccontextmanager
@@ -168,7 +169,8 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
     raise Unreadable("answers in an encoding that was not asked for", f"Content-Encoding {encoding[:64]!r}")
 
 
-def _failure(error: Exception) -> ExchangeFailed:
+def failure(error: Exception) -> ExchangeFailed:
+    """Return what an error of the library means."""
     detail = f"{type(error).__name__}: {error}"
     match error:
         case aiohttp.ClientConnectorCertificateError():
@@ -177,7 +179,8 @@ def _failure(error: Exception) -> ExchangeFailed:
         case aiohttp.ClientConnectorSSLError():
             return Unreadable("does not speak TLS 1.2 or newer", detail)
         case aiohttp.ClientResponseError():
-            return Unreadable("does not speak HTTP", detail)
+            # Its text holds the URL, and a URL may hold a signature.
+            return Unreadable("does not speak HTTP", f"{type(error).__name__}: {error.message}")
         case zlib.error():
             return Unreadable("answers with broken gzip", detail)
         case _:

@@ -11,14 +11,13 @@ from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
 from modelyard.core.reasons import Reason
 from modelyard.net.exchange import Distrusted, NoAnswer
+from modelyard.net.text import clean
 
 if TYPE_CHECKING:
     from modelyard.net.exchange import ExchangeFailed
 
 CHECK_ADDRESS: Final = "check spec.server.path and spec.server.port"
 CHECK_LOGS: Final = "look at the logs of its pods"
-
-LONGEST_NAME: Final = 128
 
 
 class HandshakeFailed(ModelyardError):
@@ -27,13 +26,6 @@ class HandshakeFailed(ModelyardError):
     def __init__(self, reason: Reason, wrong: str, remedy: str) -> None:
         self.problem = Problem(reason, f"the server {wrong}", remedy)
         super().__init__(self.problem.text)
-
-
-def clean(text: str, limit: int = LONGEST_NAME) -> str:
-    """Return text of a stranger, fit to be shown: printable and not too long."""
-    if not text.isprintable():
-        text = "".join(character for character in text if character.isprintable())
-    return text[:limit]
 
 
 def refusal(status: int, method: str, path: str, *, in_session: bool) -> HandshakeFailed:

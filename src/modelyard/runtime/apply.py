@@ -7,6 +7,7 @@ never touched. Errors are returned, not raised, so that they reach the status be
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
 from modelyard.core.intent import fingerprint, first_difference
 from modelyard.core.managed import as_applied
-from modelyard.core.plan import Child, Later, Outcome, Plan
+from modelyard.core.plan import Child, Later, Once, Outcome, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Key, Ref, Resource
 from modelyard.kube.errors import (
@@ -76,6 +77,7 @@ class Applier:
     def __init__(self, client: Client, caches: Mapping[Resource, Cache], contest: Contest) -> None:
         self._client, self._caches, self._contest = client, caches, contest
         self._uncertain: set[tuple[Resource, Key]] = set()
+        self._sharing = asyncio.Lock()
 
     async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
         """Do what a plan says, in its order, and stop at the first thing that cannot be done."""
@@ -84,7 +86,10 @@ class Applier:
         done = _Progress()
         try:
             for child in plan.apply:
-                done.stored.append(await self._ensure(owner, child, done))
+                if isinstance(child, Child):
+                    done.stored.append(await self._ensure(owner, child, done))
+                elif made := await self._ensure_once(owner, child):
+                    done.stored.append(made)
             for ref in plan.delete:
                 await self._delete(owner, ref)
                 done.deleted.append(ref)
@@ -114,6 +119,25 @@ class Applier:
             done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
         answer = await self._change(child, key, body, live)
         return self._judged(answer, body, done)
+
+    async def _ensure_once(self, owner: Stored, child: Once) -> Stored | None:
+        if child.shared:
+            # Hundreds of objects may want the same one at the same moment: the first creates it, the others see it.
+            async with self._sharing:
+                return await self._find_or_create(child, in_namespace_of(owner, child.body))
+        live = await self._find_or_create(child, with_owner(owner, child.body))
+        live = live or await self._client.get(child.resource, Key(owner.meta.namespace, child.name))
+        _check_ownership(owner, live)
+        return live
+
+    async def _find_or_create(self, child: Once, body: Json) -> Stored | None:
+        key = Key(body["metadata"]["namespace"], child.name)
+        try:
+            return await self._live(child.resource, key) or await self._write(
+                child.resource, key, self._client.create(child.resource, body)
+            )
+        except AlreadyExists:
+            return None
 
     def _judged(self, answer: Stored, body: Json, done: _Progress) -> Stored:
         if warning := self._contest.judge(answer, first_difference(body, answer.to_dict())):
@@ -193,22 +217,31 @@ class Applier:
 
 def complete(owner: Stored, child: Child) -> Json:
     """Return a child's body with what every child carries: where it lives, whose it is, and what was intended."""
-    meta, resource = owner.meta, owner.resource
-    reference = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     annotations = dict(child.body["metadata"].get("annotations", {}))
     if child.replicas:
         annotations[names.REPLICAS] = child.replicas.recorded
-    head = {**child.body["metadata"], "namespace": meta.namespace, "ownerReferences": [reference]}
-    body = {**child.body, "metadata": {**head, "annotations": annotations}}
+    body = with_owner(owner, {**child.body, "metadata": {**child.body["metadata"], "annotations": annotations}})
     annotations[names.INTENT] = fingerprint(body)
     return body
+
+
+def with_owner(owner: Stored, body: Json) -> Json:
+    """Return a body in its owner's namespace, with the reference by which it is collected when the owner goes."""
+    resource = owner.resource
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner.meta.name,
+        "uid": owner.meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return in_namespace_of(owner, {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}})
+
+
+def in_namespace_of(owner: Stored, body: Json) -> Json:
+    """Return a body that is stored where its owner is."""
+    return {**body, "metadata": {**body["metadata"], "namespace": owner.meta.namespace}}
 
 
 def _with_owner_of(live: Stored, body: Json) -> Json:

@@ -54,6 +54,7 @@ class Cache:
         self._changed = changed
         self._items: dict[Key, Stored] = {}
         self._owned: dict[OwnerKey, set[Key]] = {}
+        self._labelled: dict[str, dict[str, set[Key]]] = {}
         self._gone: dict[str, int] = {}
         self._erased: set[str] = set()
 
@@ -67,6 +68,14 @@ class Cache:
     def all(self) -> Iterable[Stored]:
         """Return every object."""
         return self._items.values()
+
+    def labelled(self, name: str, value: str) -> list[Stored]:
+        """Return every object that carries a label. An index is kept for each label name that was ever asked for."""
+        if name not in self._labelled:
+            self._labelled[name] = {}
+            for item in self._items.values():
+                self._index(name, item)
+        return [self._items[key] for key in self._labelled[name].get(value, ())]
 
     def owned(self, owner: OwnerKey, uid: str) -> dict[Key, Stored]:
         """Return the children of one object. Those of an earlier object of the same name are not among them."""
@@ -135,6 +144,8 @@ class Cache:
         self._items[item.meta.key] = item
         if owner := owner_of(item):
             self._owned.setdefault(owner, set()).add(item.meta.key)
+        for name in self._labelled:
+            self._index(name, item)
         return True
 
     def _drop(self, item: Stored) -> None:
@@ -144,6 +155,12 @@ class Cache:
             keys.discard(item.meta.key)
             if not keys:
                 del self._owned[owner]
+        for name, by_value in self._labelled.items():
+            by_value.get(item.meta.label(name), set()).discard(item.meta.key)
+
+    def _index(self, name: str, item: Stored) -> None:
+        if value := item.meta.label(name):
+            self._labelled[name].setdefault(value, set()).add(item.meta.key)
 
 
 def _controlled_by(item: Stored, uid: str) -> bool:

@@ -138,7 +138,7 @@ class Controller:
         return await self._write_status(stored, wanted, outcome)
 
     async def _write_status(self, stored: Stored, wanted: Json, outcome: Outcome) -> Outcome:
-        patch = status.changes(stored, wanted)
+        patch = status.changes(stored, wanted, self._now())
         if not patch:
             return outcome
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid}

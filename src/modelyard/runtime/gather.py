@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
+    from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer, Probe
     from modelyard.kinds.contract import Kind, Object, Read
     from modelyard.kube.client import Client
@@ -46,14 +47,20 @@ class Gather:
     """Reads for one object at a time. Nothing is ever awaited but a Secret."""
 
     def __init__(
-        self, client: Client, caches: Mapping[Resource, Cache], interest: Interest, questions: Questions, clock: Clock
+        self,
+        client: Client,
+        caches: Mapping[Resource, Cache],
+        interest: Interest,
+        questions: Questions,
+        clock: Clock,
+        policy: Policy,
     ) -> None:
         self._client, self._caches, self._interest = client, caches, interest
-        self._questions, self._clock = questions, clock
+        self._questions, self._clock, self._policy = questions, clock, policy
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
-        seen = Seen(self._clock.now())
+        seen = Seen(self._clock.now(), self._policy)
         reads: dict[Read, None] = {}
         for _ in range(ROUNDS):
             new = [read for read in kind.reads(obj, seen) if read not in reads]
@@ -74,12 +81,13 @@ class Gather:
         for read in new:
             if not isinstance(read, Asked):
                 found[read] = await self._find(item, obj, read)
-        return Seen(seen.now, found)
+        return msgspec.structs.replace(seen, found=found)
 
     def _with_answers(self, item: Item, seen: Seen, reads: Collection[Read]) -> Seen:
         asked = [read for read in reads if isinstance(read, Asked)]
         answers = self._questions.look(item, [read.probe for read in asked])
-        return Seen(seen.now, seen.found, {read: answers[read.probe] for read in asked if read.probe in answers})
+        known = {read: answers[read.probe] for read in asked if read.probe in answers}
+        return msgspec.structs.replace(seen, answers=known)
 
     async def _find(self, item: Item, obj: Object[Any], read: Named | Owned | Every) -> dict[Key, Stored]:
         if isinstance(read, Named) and read.resource == SECRET:
@@ -88,7 +96,8 @@ class Gather:
         if isinstance(read, Owned):
             return cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
         if isinstance(read, Every):
-            return {one.meta.key: one for one in cache.all() if matches(read, one)}
+            candidates = cache.labelled(*read.labels[0]) if read.labels else cache.all()
+            return {one.meta.key: one for one in candidates if matches(read, one)}
         one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
         return {one.meta.key: one} if one else {}
 

@@ -12,7 +12,8 @@ from modelyard.core.resources import Key, Resource
 from modelyard.kinds.contract import Every, Named, Read
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Hashable, Iterator
+    from typing import Any
 
     from modelyard.core.stored import Stored
 
@@ -24,13 +25,17 @@ class Item(NamedTuple):
     key: Key
 
 
+Bucket = tuple[Resource, tuple[str, str] | None]
+"""Where readers of many objects are kept: by resource and by the first label they ask for."""
+
+
 class Interest:
     """What every object read, and the way back."""
 
     def __init__(self) -> None:
         self._reads: dict[Item, tuple[Read, ...]] = {}
-        self._named: dict[tuple[Resource, Key], set[Item]] = {}
-        self._every: dict[Resource, dict[Item, tuple[Every, ...]]] = {}
+        self._named: dict[tuple[Resource, Key], dict[Item, None]] = {}
+        self._every: dict[Bucket, dict[Item, tuple[Every, ...]]] = {}
 
     def record(self, item: Item, reads: Collection[Read]) -> None:
         """Remember what an object read, in place of what it read before."""
@@ -41,34 +46,48 @@ class Interest:
         self._reads[item] = kept
         for read in kept:
             if isinstance(read, Named):
-                self._named.setdefault(_place(item, read), set()).add(item)
+                self._named.setdefault(_place(item, read), {})[item] = None
             elif isinstance(read, Every):
-                by_item = self._every.setdefault(read.resource, {})
+                by_item = self._every.setdefault(_bucket(read), {})
                 by_item[item] = (*by_item.get(item, ()), read)
 
     def forget(self, item: Item) -> None:
         """Drop what an object read."""
         for read in self._reads.pop(item, ()):
             if isinstance(read, Named):
-                self._drop_named(_place(item, read), item)
+                _discard(self._named, _place(item, read), item)
             elif isinstance(read, Every):
-                self._every.get(read.resource, {}).pop(item, None)
+                _discard(self._every, _bucket(read), item)
 
-    def _drop_named(self, place: tuple[Resource, Key], item: Item) -> None:
-        readers = self._named.get(place, set())
-        readers.discard(item)
-        if not readers:
-            self._named.pop(place, None)
-
-    def woken_by(self, resource: Resource, old: Stored | None, new: Stored | None) -> Iterator[Item]:
-        """Return the readers whose answer may change."""
+    def woken_by(self, resource: Resource, old: Stored | None, new: Stored | None) -> dict[Item, float]:
+        """Return the readers whose answer may change, each with the seconds that the news may wait."""
         current = new or old
         if current is None:
-            return
-        yield from self._named.get((resource, current.meta.key), ())
-        for item, reads in self._every.get(resource, {}).items():
-            if any(_sees(read, old) != _sees(read, new) for read in reads):
-                yield item
+            return {}
+        woken: dict[Item, float] = {}
+        for item, reads in self._readers_of_many(resource, old, new):
+            news = [read.within for read in reads if _sees(read, old) != _sees(read, new)]
+            if news:
+                woken[item] = min(news)
+        return woken | dict.fromkeys(self._named.get((resource, current.meta.key), ()), 0.0)
+
+    def _readers_of_many(
+        self, resource: Resource, old: Stored | None, new: Stored | None
+    ) -> Iterator[tuple[Item, tuple[Every, ...]]]:
+        labels = {pair for one in (old, new) if one for pair in (one.meta.labels or {}).items()}
+        for bucket in (None, *labels):
+            yield from self._every.get((resource, bucket), {}).items()
+
+
+def _bucket(read: Every) -> Bucket:
+    return read.resource, read.labels[0] if read.labels else None
+
+
+def _discard(index: dict[Any, dict[Item, Any]], place: Hashable, item: Item) -> None:
+    readers = index.get(place, {})
+    readers.pop(item, None)
+    if not readers:
+        index.pop(place, None)
 
 
 def _place(item: Item, read: Named) -> tuple[Resource, Key]:
@@ -87,7 +106,7 @@ def _sees(read: Every, item: Stored | None) -> object:
     if item is None or not matches(read, item):
         return None
     try:
-        return (read.facet(item),)
+        return read.facet(item)
     except Exception:
         # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else stops.
         return object()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 from msgspec import Struct
 
+from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.runtime.apply import Applier
 from modelyard.runtime.backoff import Backoff
@@ -44,6 +45,7 @@ class Settings(Struct, frozen=True):
     health_port: int = 8081
     metrics_port: int = 9090
     workers: int = 16
+    policy: Policy = Policy()
 
 
 class Asking(Questions, Protocol):
@@ -78,7 +80,7 @@ class Operator:
             client=self._client,
             caches=caches,
             queue=self.queue,
-            gather=Gather(self._client, caches, self._watching.interest, self._asking, clock),
+            gather=Gather(self._client, caches, self._watching.interest, self._asking, clock, settings.policy),
             applier=Applier(self._client, caches, contest),
             events=Events(self._client, clock, settings.identity),
             clock=clock,

@@ -22,6 +22,9 @@ Json = dict[str, Any]
 RUNTIME_CONDITIONS = frozenset({"Paused", "Applied"})
 """Condition types that the runtime states of every kind: only when there is something to say."""
 
+LAST_UPDATED = "lastUpdated"
+"""The status field of some kinds that says when the status last changed."""
+
 
 def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None, now: str) -> Json:
     """Return the status to store, from what a kind said and what the runtime adds."""
@@ -32,7 +35,7 @@ def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None,
     return {
         **stated,
         "observedGeneration": stored.meta.generation,
-        "conditions": _conditions(stored, conditions, frozenset(kind.conditions) | RUNTIME_CONDITIONS, now),
+        "conditions": _conditions(stored, conditions, RUNTIME_CONDITIONS.union(kind.conditions, kind.occasional), now),
     }
 
 
@@ -42,7 +45,8 @@ def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
     Nobody looks at its children meanwhile, so conditions that speak of them are unknown, whatever they said before.
     """
     unknown = (failing(name, problem, Truth.UNKNOWN) for name in kind.conditions if name != "Ready")
-    conditions = _conditions(stored, (*unknown, failing("Ready", problem)), RUNTIME_CONDITIONS, now)
+    owned = RUNTIME_CONDITIONS.union(kind.occasional)
+    conditions = _conditions(stored, (*unknown, failing("Ready", problem)), owned, now)
     return {**kind.stuck, "observedGeneration": stored.meta.generation, "conditions": conditions}
 
 
@@ -54,9 +58,13 @@ def paused(stored: Stored, now: str) -> Json:
     return {"conditions": _conditions(stored, (said,), frozenset(), now)}
 
 
-def changes(stored: Stored, status: Json) -> Json:
-    """Return the merge patch from the stored status to the wanted one; empty when they are equal."""
-    return _difference(stored.status, status)
+def changes(stored: Stored, status: Json, now: str) -> Json:
+    """Return the merge patch from the stored status to the wanted one; empty when they are equal.
+
+    A time of the last change is news only together with a change.
+    """
+    patch = _difference(stored.status, {name: value for name, value in status.items() if name != LAST_UPDATED})
+    return {**patch, LAST_UPDATED: now} if patch and LAST_UPDATED in status else patch
 
 
 def _conditions(stored: Stored, stated: Iterable[Condition], owned: frozenset[str], now: str) -> list[Json]:

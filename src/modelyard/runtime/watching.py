@@ -38,13 +38,15 @@ class Watching:
         self._ready: set[str] = set()
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
         self.caches = {resource: Cache(resource, partial(self._changed, resource)) for resource in resources}
-        self._children = {child for kind in kinds.values() for child in kind.children} | {POD}
+        looked_at = {resource for kind in kinds.values() for resource in (kind.resource, *kind.looks_at)}
+        made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
+        self._ours = (made - looked_at) | {POD}
 
     async def run(self, client: Client, namespace: str, restarted: Callable[[Resource], None]) -> None:
         """Follow everything until cancelled."""
         async with asyncio.TaskGroup() as group:
             for resource, cache in self.caches.items():
-                target = Target(resource, namespace, OURS if resource in self._children else "")
+                target = Target(resource, namespace, OURS if resource in self._ours else "")
                 group.create_task(follow(client, target, _Listener(self, cache), restarted=restarted))
 
     def serves(self, kind: str) -> bool:
@@ -64,9 +66,13 @@ class Watching:
         for name in self._ready:
             self._enqueue_kind(name)
 
-    def wake(self, item: Item) -> None:
+    def wake(self, item: Item, within: float = 0.0) -> None:
         """Look at one object, unless its kind is not served yet: then it is looked at as soon as it is."""
-        if item.kind in self._ready:
+        if item.kind not in self._ready:
+            return
+        if within:
+            self._queue.add_after(item, within)
+        else:
             self._queue.add(item)
 
     def recovered(self) -> None:
@@ -86,8 +92,9 @@ class Watching:
             self._queue.add(Item(name, stored.meta.key))
 
     def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
-        for item in {*self._own(resource, old, new), *self.interest.woken_by(resource, old, new)}:
-            self.wake(item)
+        woken = self.interest.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
+        for item, within in woken.items():
+            self.wake(item, within)
         if old is not None and (new is None or new.meta.uid != old.meta.uid):
             self._gone(old.meta.uid)
 

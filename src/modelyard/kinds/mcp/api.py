@@ -7,11 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition
-from modelyard.core.quantities import DURATION_PATTERN, seconds
-from modelyard.core.resources import Resource
-from modelyard.kinds.contract import Column, Rule
-from modelyard.kinds.shared import autoscale
-from modelyard.kinds.shared.embedded import (
+from modelyard.core.embedded import (
     EnvFromSource,
     EnvVar,
     LocalObjectReference,
@@ -19,6 +15,10 @@ from modelyard.kinds.shared.embedded import (
     ResourceRequirements,
     SecurityContext,
 )
+from modelyard.core.quantities import DURATION_PATTERN, seconds
+from modelyard.core.resources import Resource
+from modelyard.kinds.contract import Column, Rule
+from modelyard.kinds.shared import autoscale
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "MCP", "mcps")
 

@@ -36,9 +36,9 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
         apply=(
             deployment(mcp, seen),
             workloads.service(service_name(name), common, labels.selector(name), spec.server.port),
-            *autoscale.autoscaler(name, common, spec.hpa, target=name),
+            *autoscale.autoscaler(name, common, spec.hpa.wanted, target=name),
         ),
-        delete=autoscale.leftovers(spec.hpa, seen),
+        delete=autoscale.leftovers(spec.hpa.wanted, seen),
         look_again=secrets.ROTATION if tls_secret(spec) else None,
     )
 
@@ -68,7 +68,7 @@ def deployment(mcp: Object[McpSpec], seen: Seen) -> Child:
         "securityContext": pods.pod_security(spec.pod_security_context),
     }
     template = pods.pod_template(common, pod, hashes)
-    replicas = autoscale.replicas(spec.replicas, spec.hpa, seen)
+    replicas = autoscale.replicas(spec.replicas, spec.hpa.wanted, seen)
     return workloads.deployment(name, common, labels.selector(name), replicas, template)
 
 

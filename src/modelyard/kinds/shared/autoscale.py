@@ -1,4 +1,4 @@
-"""Horizontal autoscaling of a Deployment, as users of the inference-gateway kinds declare it."""
+"""Horizontal autoscaling of a Deployment, and how users of the inference-gateway kinds declare it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from modelyard.core.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
 from modelyard.core.plan import Child, Replicas
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
 from modelyard.kinds.contract import Owned, Rule
 from modelyard.kinds.shared import workloads
-from modelyard.kinds.shared.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
 from modelyard.kinds.shared.pods import without_empty
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Autoscaling(Struct, frozen=True, rename="camel"):
         AutoscalerConfig(max_replicas=10)
     )
 
+    @property
+    def wanted(self) -> AutoscalerConfig | None:
+        """How to scale, if at all."""
+        return self.config if self.enabled else None
+
 
 RULES = (
     Rule(
@@ -71,29 +76,32 @@ def _targets_own(target: Json | None, name: str) -> bool:
     return target is None or (target.get("kind") == DEPLOYMENT.kind and target.get("name") == name)
 
 
-def replicas(wanted: int, hpa: Autoscaling, seen: Seen) -> Replicas:
+def replicas(wanted: int, scaling: AutoscalerConfig | None, seen: Seen) -> Replicas:
     """Return who decides the number of pods.
 
     An autoscaler that is switched off still decides until it is gone, so that the two never fight.
     """
     present = bool(seen.all(Owned(AUTOSCALER)))
-    return Replicas(wanted, autoscaled=hpa.enabled or present, at_least=hpa.config.min_replicas if hpa.enabled else 0)
+    at_least = scaling.min_replicas if scaling else 0
+    return Replicas(wanted, autoscaled=scaling is not None or present, at_least=at_least)
 
 
-def autoscaler(name: str, labels: Mapping[str, str], hpa: Autoscaling, target: str) -> tuple[Child, ...]:
-    """Return the autoscaler of a Deployment, if it is switched on."""
-    if not hpa.enabled:
+def autoscaler(
+    name: str, labels: Mapping[str, str], scaling: AutoscalerConfig | None, target: str
+) -> tuple[Child, ...]:
+    """Return the autoscaler of a Deployment, if one is wanted."""
+    if scaling is None:
         return ()
     spec = {
         "scaleTargetRef": {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": target},
-        "minReplicas": hpa.config.min_replicas,
-        "maxReplicas": hpa.config.max_replicas,
-        "metrics": list(hpa.config.metrics),
-        "behavior": hpa.config.behavior,
+        "minReplicas": scaling.min_replicas,
+        "maxReplicas": scaling.max_replicas,
+        "metrics": list(scaling.metrics),
+        "behavior": scaling.behavior,
     }
     return (workloads.child(AUTOSCALER, name, labels, {"spec": without_empty(spec)}),)
 
 
-def leftovers(hpa: Autoscaling, seen: Seen) -> tuple[Ref, ...]:
+def leftovers(scaling: AutoscalerConfig | None, seen: Seen) -> tuple[Ref, ...]:
     """Return autoscalers that nobody wants any more."""
-    return () if hpa.enabled else tuple(found.ref for found in seen.all(Owned(AUTOSCALER)))
+    return () if scaling else tuple(found.ref for found in seen.all(Owned(AUTOSCALER)))

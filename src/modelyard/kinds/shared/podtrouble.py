@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
+from modelyard.kinds.shared import scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,17 +26,30 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 _RESTARTS_THAT_ARE_A_LOOP = 2
 
 
-def first_trouble(pods: Iterable[Stored]) -> Problem | None:
+class Remedies(Struct, frozen=True):
+    """What to do about trouble, where that names fields which kinds call differently."""
+
+    memory: str = "raise resources.limits.memory"
+    room: str = "free or add what is missing, or lower resources.requests"
+
+
+USUAL = Remedies()
+
+
+def first_trouble(pods: Iterable[Stored], remedies: Remedies = USUAL) -> Problem | None:
     """Return the trouble of the first pod that has any; pods that are going away are left out."""
-    return next((problem for pod in pods if not pod.meta.deleting and (problem := _trouble(pod.status))), None)
+    troubles = (of_containers(pod, remedies) or _unscheduled(pod, remedies) for pod in pods if not pod.meta.deleting)
+    return next((problem for problem in troubles if problem), None)
 
 
-def _trouble(status: Json) -> Problem | None:
+def of_containers(pod: Stored, remedies: Remedies) -> Problem | None:
+    """Return what keeps the first container that has trouble from running."""
+    status = pod.status
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    return next((problem for one in containers if (problem := _container_trouble(one))), None) or _unscheduled(status)
+    return next((problem for one in containers if (problem := _container_trouble(one, remedies))), None)
 
 
-def _container_trouble(status: Json) -> Problem | None:
+def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
     if status.get("ready"):
         return None
     name, waiting = status.get("name", ""), status.get("state", {}).get("waiting", {})
@@ -47,7 +63,7 @@ def _container_trouble(status: Json) -> Problem | None:
     if reason in _CONFIG_REASONS:
         return _config_trouble(name, str(waiting.get("message", "")))
     if reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP:
-        return _crash(name, status.get("lastState", {}).get("terminated", {}))
+        return crash(name, status.get("lastState", {}).get("terminated", {}), remedies)
     return None
 
 
@@ -60,12 +76,13 @@ def _config_trouble(container: str, message: str) -> Problem:
     return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
 
 
-def _crash(container: str, terminated: Json) -> Problem:
+def crash(container: str, terminated: Json, remedies: Remedies) -> Problem:
+    """Return what is known of a container that keeps exiting, from how it ended last."""
     if terminated.get("reason") == "OOMKilled":
         return Problem(
             Reason.OUT_OF_MEMORY,
             f"container {container} was killed because it ran out of memory",
-            "raise resources.limits.memory",
+            remedies.memory,
         )
     code = terminated.get("exitCode", "unknown")
     return Problem(
@@ -75,12 +92,11 @@ def _crash(container: str, terminated: Json) -> Problem:
     )
 
 
-def _unscheduled(status: Json) -> Problem | None:
-    for entry in status.get("conditions", ()):
-        if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
-            return Problem(
-                Reason.UNSCHEDULABLE,
-                f"no node can take a pod: {str(entry.get('message', ''))[:512]}",
-                "free or add what is missing, or lower resources.requests",
-            )
-    return None
+def _unscheduled(pod: Stored, remedies: Remedies) -> Problem | None:
+    placement = scheduling.look(pod)
+    return unscheduled(placement, remedies) if placement.waits else None
+
+
+def unscheduled(placement: scheduling.Placement, remedies: Remedies) -> Problem:
+    """Return what the scheduler misses for a pod."""
+    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.complaint[:512]}", remedies.room)

@@ -12,7 +12,7 @@ from modelyard.core.resources import SECRET
 from modelyard.kinds.contract import Named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from datetime import datetime
 
     from modelyard.core.stored import Stored
@@ -22,7 +22,7 @@ ROTATION = Later(60.0, "Secrets are read by name, not watched")
 """How soon a changed Secret is noticed."""
 
 
-def missing(seen: Seen, name: str, keys: Iterable[str], field: str) -> Problem | None:
+def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem | None:
     """Return what is wrong with a Secret that a field names: it is absent, or lacks a key."""
     if not name:
         return None
@@ -31,7 +31,7 @@ def missing(seen: Seen, name: str, keys: Iterable[str], field: str) -> Problem |
         return Problem(
             Reason.SECRET_NOT_FOUND,
             f"the Secret {name} named by {field} does not exist in this namespace",
-            f"create it with the keys {' and '.join(keys)}",
+            f"create it with the keys {' and '.join(keys)}" if keys else "create it, or name another Secret",
         )
     absent = [key for key in keys if not secret.part("data").get(key)]
     if absent:

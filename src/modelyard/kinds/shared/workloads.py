@@ -64,21 +64,31 @@ def child(
 
 
 def deployment(
-    name: str, labels: Mapping[str, str], selector: Mapping[str, str], replicas: Replicas, template: Json
+    name: str,
+    labels: Mapping[str, str],
+    selector: Mapping[str, str],
+    replicas: Replicas,
+    template: Json,
+    *,
+    strategy: str = "RollingUpdate",
+    patience: int | None = None,
 ) -> Child:
-    """Return a Deployment that replaces its pods one by one."""
+    """Return a Deployment. `patience` is how many seconds a change of its pods may take before it counts as stuck."""
     spec = {
         "selector": {"matchLabels": dict(selector)},
-        "strategy": {"type": "RollingUpdate"},
+        "strategy": {"type": strategy},
+        **({"progressDeadlineSeconds": patience} if patience else {}),
         "template": template,
     }
     return child(DEPLOYMENT, name, labels, {"spec": spec}, replicas)
 
 
-def service(name: str, labels: Mapping[str, str], selector: Mapping[str, str], port: int) -> Child:
-    """Return a cluster-internal Service in front of the container port named `http`."""
+def service(
+    name: str, labels: Mapping[str, str], selector: Mapping[str, str], port: int, kind: str = "ClusterIP"
+) -> Child:
+    """Return a Service in front of the container port named `http`."""
     spec = {
-        "type": "ClusterIP",
+        "type": kind,
         "selector": dict(selector),
         "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}],
     }

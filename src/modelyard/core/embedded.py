@@ -14,11 +14,14 @@ EMBED = "x-modelyard-embed"
 
 EnvVar = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvVar"})]
 EnvFromSource = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvFromSource"})]
+SecretKeySelector = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.SecretKeySelector"})]
 ResourceRequirements = Annotated[
     dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.ResourceRequirements"})
 ]
 SecurityContext = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.SecurityContext"})]
 PodSecurityContext = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.PodSecurityContext"})]
+Probe = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.Probe"})]
+Toleration = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.Toleration"})]
 LocalObjectReference = Annotated[
     dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.LocalObjectReference"})
 ]

@@ -1,0 +1,173 @@
+"""HTTP to addresses that users wrote: where they lead is checked before anything is sent.
+
+Each host is looked up once, every address that it has must be allowed, and only these are dialled; the Host header and
+the TLS name stay those of the URL. Redirects are followed by hand: each hop is checked like the first, and none leads
+from https to http. No hop gets credentials, cookies or user-info. Time, hops and bytes are bounded, and no proxy of the
+environment is used. Errors are those of `exchange`, and one more:
+
+ExchangeFailed
+└── NotAllowed   the address policy keeps us from dialling
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import zlib
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from msgspec import Struct
+from yarl import URL
+
+from modelyard.net.addresses import Permitted, allowed
+from modelyard.net.exchange import BODY_LIMIT, ExchangeFailed, Reply, Unreadable, failure
+from modelyard.net.lookup import Resolve, look_up
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.net.addresses import Address
+
+MOST_REDIRECTS: Final = 5
+
+_CONNECT_SECONDS: Final = 10.0
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_SCHEMES: Final = frozenset({"http", "https"})
+
+
+class NotAllowed(ExchangeFailed):
+    """The address policy keeps us from dialling a host, or one that it redirects to."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("leads to an address that the operator does not dial", detail)
+
+
+class Guard(Struct, frozen=True):
+    """What may be dialled, and the means to do so."""
+
+    exceptions: Permitted = Permitted()
+    resolve: Resolve = look_up
+    tls: ssl.SSLContext | None = None
+    """Whom to trust; None: the authorities that the system trusts."""
+    seconds: float = 30.0
+    """How long one visit may take in all."""
+
+
+class Visit:
+    """Requests to what users wrote, until a deadline on the loop's clock."""
+
+    def __init__(self, session: aiohttp.ClientSession, gate: _Gate, deadline: float) -> None:
+        self._session = session
+        self._gate = gate
+        self._deadline = deadline
+
+    @asynccontextmanager
+    async def get(self, url: str, span: str = "", limit: int = BODY_LIMIT) -> AsyncIterator[Reply]:
+        """Ask for a URL, or for a span of its bytes; the reply can be read until the block ends."""
+        target = _target(_parsed(url))
+        for _ in range(MOST_REDIRECTS + 1):
+            async with self._send(target, {"Range": span} if span else {}) as response:
+                if response.status not in _REDIRECTS:
+                    yield Reply(response, limit)
+                    return
+                target = _onward(target, response.headers.get("Location", ""))
+        raise Unreadable(f"redirects more than {MOST_REDIRECTS} times", f"last to {target.host}")
+
+    @asynccontextmanager
+    async def _send(self, url: URL, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await self._gate.check(url)
+                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                    yield response
+        except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
+            raise failure(error) from error
+
+
+@asynccontextmanager
+async def visiting(guard: Guard) -> AsyncIterator[Visit]:
+    """Open a visit of its own. Nothing is shared with others: neither connections nor looked-up addresses."""
+    gate = _Gate(guard)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            ssl=guard.tls or True, resolver=gate, use_dns_cache=False, socket_factory=gate.open_socket
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        headers={"User-Agent": "modelyard", "Accept-Encoding": "identity"},
+        auto_decompress=False,
+        trust_env=False,
+    ) as session:
+        yield Visit(session, gate, asyncio.get_running_loop().time() + guard.seconds)
+
+
+class _Gate(AbstractResolver):
+    """Looks up each host once, and opens sockets only to addresses that were found to be allowed."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._hosts: dict[str, tuple[Address, ...]] = {}
+
+    async def check(self, url: URL) -> None:
+        """Look up the host of a URL and refuse it if any of its addresses is not allowed."""
+        host = url.raw_host or ""
+        if host in self._hosts:
+            return
+        addresses = tuple(ip_address(text) for text in await self._guard.resolve(host, url.port or 0))
+        refused = [str(each) for each in addresses if not allowed(each, host, self._guard.exceptions)]
+        if refused:
+            raise NotAllowed(f"{host} has {', '.join(refused)}")
+        self._hosts[host] = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses that were checked. A second lookup could give others."""
+        addresses = self._hosts.get(host)
+        if not addresses:
+            raise OSError("this host has no address")
+        return [
+            ResolveResult(hostname=host, host=str(each), port=port, family=family, proto=0, flags=0)
+            for each in addresses
+        ]
+
+    def open_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """Open a socket for an address. All connections come through here, those that need no lookup too."""
+        family, kind, protocol, _, where = address
+        if not any(ip_address(where[0]) in addresses for addresses in self._hosts.values()):
+            raise OSError("this address was not checked")
+        return socket.socket(family, kind, protocol)
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def _parsed(text: str) -> URL:
+    # Kept as it is spelled where that can be sent: another spelling breaks a signature.
+    spelled = text.isascii() and text.isprintable() and " " not in text
+    try:
+        url = URL(text, encoded=spelled)
+        _ = url.port  # looked at only when it is asked for
+    except ValueError as error:
+        raise Unreadable("does not lead to a valid URL", str(error)) from error
+    return url
+
+
+def _target(url: URL) -> URL:
+    """Return a URL that can be asked, without its user-info, which would become a header."""
+    if url.scheme not in _SCHEMES or not url.raw_host:
+        raise Unreadable("does not lead to an http or https URL", f"scheme {url.scheme[:64]!r}")
+    return url.with_user(None)
+
+
+def _onward(url: URL, location: str) -> URL:
+    """Return where a redirect leads."""
+    target = _target(url.join(_parsed(location)))
+    if url.scheme == "https" and target.scheme == "http":
+        raise Unreadable("redirects from https to http", f"to {target.host}")
+    return target

@@ -1,0 +1,47 @@
+"""Names to addresses, without threads of the system.
+
+The system's own lookup cannot be cancelled. A name server that does not answer would hold its threads, and with them
+every other lookup and the end of the process.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiodns
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Looks up the addresses of a host; the port is a hint. OSError: there are none."""
+
+_TRY_SECONDS: Final = 2.0
+_TRIES: Final = 2
+
+
+@asynccontextmanager
+async def looking_up(servers: Sequence[str] | None = None) -> AsyncIterator[Resolve]:
+    """Look up names, by default as /etc/hosts and the name servers of the machine have them, until the block ends."""
+    names = aiodns.DNSResolver(servers, timeout=_TRY_SECONDS, tries=_TRIES)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        try:
+            found = await names.getaddrinfo(host, socket.AF_UNSPEC, port, type=socket.SOCK_STREAM)
+        except (aiodns.error.DNSError, ValueError) as error:
+            raise OSError(f"no address: {error}") from error
+        return list(dict.fromkeys(node.addr[0].decode() for node in found.nodes))
+
+    try:
+        yield resolve
+    finally:
+        await names.close()
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """Look up one name."""
+    async with looking_up() as resolve:
+        return await resolve(host, port)

@@ -1,0 +1,122 @@
+"""Look at weights where they come from: which version is there, how long it is, what its GGUF header says.
+
+One GET for the first bytes, closed as soon as they tell enough. A HEAD would be refused where a URL is signed for GET,
+as hubs and object stores do, and would leave the header unread. Nothing is stored, and no credentials are sent: pods
+fetch with theirs, so failing here keeps nobody from being served.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+
+from modelyard.core.conditions import Problem
+from modelyard.core.probes import Answer
+from modelyard.core.reasons import Reason
+from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
+from modelyard.net.gguf import BadHeader, Header, HeaderReader
+from modelyard.net.guarded import NotAllowed, visiting
+from modelyard.net.text import clean
+
+if TYPE_CHECKING:
+    from modelyard.core.probes import RemoteWeights
+    from modelyard.net.exchange import Reply
+    from modelyard.net.guarded import Guard
+
+HEADER_LIMIT: Final = 32 * 1024 * 1024
+"""A header that is longer is not read."""
+
+_LONGEST_ETAG: Final = 256
+# A server that has less than the first byte says so with 416.
+_THERE: Final = frozenset({200, 206, 416})
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
+
+_CHECK_SOURCE: Final = "check spec.source"
+_SENDS_NONE: Final = "the operator looks without credentials; if pods have none either, check spec.source"
+
+_log = structlog.get_logger(__name__)
+
+
+async def look(probe: RemoteWeights, guard: Guard) -> Answer:
+    """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same."""
+    last = HEADER_LIMIT - 1 if probe.gguf else 0
+    host = _host(probe.url)
+    try:
+        async with visiting(guard) as visit, visit.get(probe.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
+            if reply.status not in _THERE:
+                return _failed(_refusal(reply.status, host))
+            return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, gguf=probe.gguf))
+    except ExchangeFailed as failure:
+        _log.debug("upstream could not be looked at", host=host, detail=failure.detail)
+        return _failed(_trouble(failure, host))
+
+
+async def _seen(reply: Reply, *, gguf: bool) -> dict[str, Any]:
+    value = {"etag": clean(reply.header("ETag"), _LONGEST_ETAG), "contentLength": _length(reply)}
+    from_the_start = reply.status == 200 or reply.header("Content-Range").startswith("bytes 0-")
+    header = await _header(reply) if gguf and from_the_start else None
+    return value if header is None else {**value, "gguf": msgspec.to_builtins(header)}
+
+
+def _length(reply: Reply) -> int | None:
+    """Return the length of the whole file; None: not known."""
+    if reply.header("Content-Encoding").lower() not in ("", "identity"):
+        # What is packed on the way has another length than the file.
+        return None
+    whole = reply.header("Content-Range").rpartition("/")[2]
+    text = reply.header("Content-Length") if reply.status == 200 else whole
+    return int(text) if _LENGTH.fullmatch(text) else None
+
+
+async def _header(reply: Reply) -> Header | None:
+    reader = HeaderReader()
+    try:
+        async with aclosing(reply.chunks()) as chunks:
+            async for chunk in chunks:
+                header = reader.feed(chunk)
+                if header is not None:
+                    return header
+    except (BadHeader, Unreadable) as error:
+        _log.debug("no GGUF header", detail=str(error))
+    return None
+
+
+def _host(url: str) -> str:
+    """Return the part of a URL that may be shown: the others may hold secrets."""
+    try:
+        return clean(urlsplit(url).hostname or "") or "spec.source"
+    except ValueError:
+        return "spec.source"
+
+
+def _refusal(status: int, host: str) -> Problem:
+    said = f"{host} answered with HTTP {status}"
+    if status in (401, 403, 407):
+        return Problem(Reason.UPSTREAM_REFUSED, said, _SENDS_NONE)
+    if status in (404, 410):
+        return Problem(Reason.UPSTREAM_NOT_FOUND, said, "check the spelling of spec.source")
+    return Problem(Reason.UPSTREAM_UNREACHABLE, said, _CHECK_SOURCE)
+
+
+def _trouble(failure: ExchangeFailed, host: str) -> Problem:
+    match failure:
+        case NotAllowed():
+            remedy = "use a public address in spec.source, or let an administrator add it to --allowed-remote-hosts"
+            return Problem(Reason.ADDRESS_NOT_ALLOWED, f"{host} {failure}", remedy)
+        case NoAnswer():
+            remedy = f"{_CHECK_SOURCE} and that the operator can reach this host"
+            return Problem(Reason.UPSTREAM_UNREACHABLE, f"{host} {failure}", remedy)
+        case Distrusted(out_of_date=False):
+            wrong = f"{host} presents a certificate that the operator does not trust"
+            return Problem(Reason.UPSTREAM_UNREACHABLE, wrong, _CHECK_SOURCE)
+        case _:
+            return Problem(Reason.UPSTREAM_UNREACHABLE, f"{host} {failure}", _CHECK_SOURCE)
+
+
+def _failed(problem: Problem) -> Answer:
+    return Answer(False, problem.reason, problem.text)
