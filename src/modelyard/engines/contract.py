@@ -1,0 +1,99 @@
+"""What an engine is: an inference server program, and how it is told what to serve.
+
+Pure, and neutral: engines know nothing of kinds. A kind hands over the fields of its spec that the engine's `options`
+name (`msgspec.convert(spec, engine.options, from_attributes=True)`), so `options` is also the list of what the engine
+honours: everything else that a user sets for an engine alone is reported, not ignored in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from modelyard.core.conditions import Problem
+
+Json = dict[str, Any]
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""A number that users write; 0 means the same as leaving it out."""
+
+
+class Loads(StrEnum):
+    """How an engine gets its weights."""
+
+    FILE = "file"
+    """From one file (or the parts of a split one) on a volume."""
+    FOLDER = "folder"
+    """From a folder on a volume, a file, or the hub by itself."""
+    ITSELF = "itself"
+    """From the hub by itself, or from a folder of a volume."""
+    NOTHING = "nothing"
+    """Weights are no business of ours: they are in the image, or the user's command knows."""
+
+
+class Gpus(Struct, frozen=True):
+    """The accelerators that one pod has, and how a model is spread over them."""
+
+    count: int = 0
+    vendor: str = "nvidia"
+    layers: int = 0
+    """How many layers go to them; 0 or less: all."""
+    strategy: str = "layer"
+    layer_split: tuple[str, ...] = ()
+
+
+class Place(Struct, frozen=True):
+    """Where an engine runs, and on what weights."""
+
+    model: str
+    """A path, or an id that the engine resolves by itself. Empty: it knows already."""
+    port: int
+    revision: str = ""
+    """Of an id: which version of the repository; empty: its main one."""
+    url: str = ""
+    """For an engine that downloads by itself: where the one file is, of the web or of the repository."""
+    gpus: Gpus = Gpus()
+    draft: str = ""
+    """The path or id of the draft model, for speculative decoding."""
+    draft_revision: str = ""
+    """Of a draft model that is an id: which version of the repository; empty: its main one."""
+    default_image: bool = True
+    """Whether the engine's own image runs, whose abilities are known; False: one that somebody chose."""
+
+
+class Launch(Struct, frozen=True):
+    """How the program is started."""
+
+    args: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: tuple[Json, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    """What was asked for and cannot be done, without keeping the engine from serving."""
+
+
+class Engine(Struct, frozen=True):
+    """One inference server program."""
+
+    name: str
+    container: str
+    port: int
+    loads: Loads
+    options: type[Struct]
+    """The fields of a spec that the engine honours."""
+    launch: Callable[[Any, Place], Launch]
+    image: Callable[[Gpus], str]
+    """The default image; empty when the user has to name one."""
+    health: str = ""
+    """The path that answers while it is well; empty: only whether it listens is asked."""
+    metric: str = ""
+    """What to scale by, as its metrics page calls it."""
+    user: int | None = None
+    """The numeric user to run the default image as; None: the image's own, which must not be root."""
+    folders: tuple[str, ...] = ()
+    """Folders it writes to besides its home."""
+    service_links: bool = True
+    """Whether it can live with the environment variables that Kubernetes adds for each Service."""
+    shared_memory: bool = False
+    """Whether it runs one process for each GPU, which talk to each other through /dev/shm."""

@@ -1,0 +1,37 @@
+"""Command-line flags, one at a time.
+
+A flag that has nothing to say is left out, so that no server is started with an empty argument.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Args = tuple[str, ...]
+
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - a server in a pod has to be reached from outside it
+
+
+def flag(name: str, value: str | float | bool | None) -> Args:
+    """Return one flag: alone for True, with its value for text and numbers, nothing for None, False and empty text."""
+    if value is None or value is False or value == "":
+        return ()
+    return (name,) if value is True else (name, str(value))
+
+
+def positive(value: int | None) -> int | None:
+    """Return a number that means something only above zero."""
+    return value if value is not None and value > 0 else None
+
+
+def each(name: str, values: Iterable[str]) -> Args:
+    """Return one flag for every value."""
+    return tuple(word for value in values for word in flag(name, value))
+
+
+def names(args: Iterable[str], *wanted: str) -> bool:
+    """Whether arguments hold one of the flags, as `--name value` or as `--name=value`."""
+    return any(arg in wanted or arg.startswith(tuple(f"{name}=" for name in wanted)) for arg in args)

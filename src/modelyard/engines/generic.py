@@ -1,0 +1,31 @@
+"""Any server: the user names the image and the arguments, and they are passed on as they are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from modelyard.engines.contract import Engine, Launch, Loads, Place
+
+
+class Options(Struct, frozen=True):
+    """The fields of a spec that only this engine honours."""
+
+    args: tuple[str, ...] = ()
+
+
+def launch(options: Options, _: Place) -> Launch:
+    """Return how the server is started."""
+    return Launch(args=options.args)
+
+
+ENGINE: Final = Engine(
+    name="generic",
+    container="inference-server",
+    port=8080,
+    loads=Loads.NOTHING,
+    options=Options,
+    launch=launch,
+    image=lambda _: "",
+)
