@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from modelyard.weights.manifest import Manifest
+    from modelyard.weights.manifest import Choice
 
 HASTY = Patience(attempts=4, first_delay=0.001, longest_delay=0.05, connect_seconds=5.0, idle_seconds=0.5)
 
@@ -30,7 +30,7 @@ class Desk:
         self.lines: list[dict[str, Any]] = []
         self.surroundings = Surroundings()
 
-    async def fetch(self, source: str, **more: Any) -> Manifest:
+    async def fetch(self, source: str, **more: Any) -> Choice:
         return await fetch(Order(source, self.folder, **more), self.surroundings, HASTY, self.lines.append)
 
     def within(self, **surroundings: str) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.weights.choose import choose
+from modelyard.weights.choose import choose, is_split
 from modelyard.weights.codes import Code, FetchFailed
 
 SPLIT = tuple(f"q4/m-0000{number}-of-00003.gguf" for number in (1, 2, 3))
 
 
-def refusal(names: tuple[str, ...], picked: tuple[str, ...] = ()) -> FetchFailed:
+def refusal(names: tuple[str, ...], picked: tuple[str, ...] = (), *, everything: bool = False) -> FetchFailed:
     with pytest.raises(FetchFailed) as caught:
-        choose(names, picked)
+        choose(names, picked, everything=everything)
     return caught.value
 
 
@@ -47,6 +47,26 @@ def test_a_repository_without_gguf_needs_a_choice() -> None:
         "m.safetensors",
         "config.json",
     )
+
+
+def test_everything_is_what_an_engine_may_read() -> None:
+    assert choose(("b.gguf", "a.bin", ".gitattributes", ".github/x.yaml"), (), everything=True) == ("a.bin", "b.gguf")
+    assert refusal((".gitignore", "manifest.json"), everything=True).code is Code.NOT_FOUND
+
+
+def test_of_weights_in_several_formats_only_safetensors_are_taken() -> None:
+    others = ("m.bin", "m.pt", "m.pth", "m.msgpack", "m.h5", "sub/m.ONNX", "m.gguf", "original/params.json")
+    names = ("config.json", "m.safetensors", "tokenizer.model")
+    assert choose((*others, *names), (), everything=True) == names
+
+
+def test_safetensors_among_the_originals_replace_nothing() -> None:
+    names = ("m.bin", "original/m.safetensors")
+    assert choose(names, (), everything=True) == names
+
+
+def test_one_part_of_one_is_not_split() -> None:
+    assert [is_split(name) for name in ("m.gguf", "m-00001-of-00001.gguf", SPLIT[0])] == [False, False, True]
 
 
 def test_long_lists_are_cut() -> None:

@@ -12,8 +12,9 @@ import pytest
 from aiohttp import web
 
 from modelyard.core.source import cache_key
+from modelyard.weights import manifest
 from modelyard.weights.codes import Code, FetchFailed
-from modelyard.weights.manifest import Kept, Manifest
+from modelyard.weights.manifest import Choice, Kept, Manifest
 from modelyard.weights.values import Refresh
 from tests.net.certificates import issue, served
 from tests.weights.conftest import HASTY, Desk
@@ -39,11 +40,13 @@ async def failure(desk: Desk, source: str, **more: object) -> FetchFailed:
 
 async def test_a_file_arrives_whole_with_a_manifest(desk: Desk, server: FileServer, content: bytes) -> None:
     got = await desk.fetch(server.url)
-    kept = Kept("model.gguf", len(content), sha256(content), server.etag)
-    assert got == Manifest(server.url, cache_key(server.url), (kept,))
+    assert got == Choice((Kept("model.gguf", len(content), sha256(content), server.etag),))
+    assert manifest.load(desk.folder) == Manifest(server.url, cache_key(server.url), (got,))
     assert (desk.folder / "model.gguf").read_bytes() == content
     assert desk.names() == ["manifest.json", "model.gguf"]
-    assert json.loads((desk.folder / "manifest.json").read_text())["files"][0]["sha256"] == sha256(content)
+    assert json.loads((desk.folder / "manifest.json").read_text())["choices"][0]["files"][0]["sha256"] == sha256(
+        content
+    )
 
 
 @pytest.mark.parametrize("sent", [0, 1, 65_535, 65_536, 299_999])
@@ -305,6 +308,7 @@ async def test_names_of_our_own_files_are_refused(desk: Desk, server: FileServer
 
 async def test_a_single_file_cannot_be_picked_from(desk: Desk, server: FileServer) -> None:
     assert (await failure(desk, server.url, files=("a.gguf",))).code is Code.REFUSED
+    assert (await failure(desk, server.url, everything=True)).code is Code.REFUSED
 
 
 async def test_a_bad_source_is_told_apart(desk: Desk) -> None:

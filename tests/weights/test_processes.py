@@ -120,6 +120,20 @@ async def test_secrets_are_nowhere_to_be_seen(server: FileServer, tmp_path: Path
     assert done.result["result"] == {200: "ok", 403: "auth", 404: "not-found"}[answer]
 
 
+async def test_a_source_with_a_secret_can_come_by_environment(server: FileServer, tmp_path: Path) -> None:
+    url = f"{server.url}?signature=hidden-signature"
+    done = await run("--to", str(tmp_path), "--link", "served.gguf", MODEL_SOURCE=url)
+    assert (done.code, done.result["file"]) == (0, "model.gguf")
+    assert (tmp_path / "served.gguf").read_bytes() == server.content
+    assert server.requests[0].query_string == "signature=hidden-signature"
+    assert "hidden" not in done.text + (tmp_path / "manifest.json").read_text()
+
+
+async def test_an_argument_goes_before_the_environment(server: FileServer, tmp_path: Path) -> None:
+    done = await run(server.url, "--to", str(tmp_path), MODEL_SOURCE="ftp://nowhere/x")
+    assert done.code == 0
+
+
 async def test_a_hash_may_be_written_in_capitals(server: FileServer, tmp_path: Path) -> None:
     wrong = await run(server.url, "--to", str(tmp_path), "--sha256", "AB" * 32)
     assert wrong.code == Code.CHECKSUM

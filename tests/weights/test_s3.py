@@ -47,9 +47,16 @@ async def test_an_object_is_fetched(desk: Desk, s3: S3Server, content: bytes) ->
     assert got.files[0].etag
 
 
+async def test_the_only_model_below_a_prefix_is_fetched(desk: Desk, s3: S3Server) -> None:
+    await s3.put({"only/README.md": b"read me", "only/sub/m.gguf": b"weights"})
+    await desk.fetch(f"s3://{BUCKET}/only/", link="model.gguf")
+    assert (desk.folder / "model.gguf").read_bytes() == b"weights"
+    assert desk.names() == ["manifest.json", "model.gguf", "sub/m.gguf"]
+
+
 async def test_everything_below_a_prefix_is_fetched(desk: Desk, s3: S3Server) -> None:
     await s3.put({"many/config.json": b"{}", "many/sub/m.safetensors": b"weights", "many-others/x": b"no"})
-    got = await desk.fetch(f"s3://{BUCKET}/many/")
+    got = await desk.fetch(f"s3://{BUCKET}/many/", everything=True)
     assert [file.name for file in got.files] == ["config.json", "sub/m.safetensors"]
     assert (desk.folder / "sub" / "m.safetensors").read_bytes() == b"weights"
 

@@ -1,7 +1,8 @@
 """`modelyard fetch`: what init containers and Jobs run to get weights onto a volume.
 
 Speaks JSON, one line at a time, on standard output. The last line is the result, and is the termination message of the
-container as well. Credentials come from the environment, never from the command line.
+container as well. Credentials come from the environment, never from the command line; so can a source
+that holds some.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from modelyard.weights.surroundings import Surroundings
 from modelyard.weights.values import Order, Patience, Refresh
 
 if TYPE_CHECKING:
-    from modelyard.weights.manifest import Manifest
+    from modelyard.weights.manifest import Choice
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
@@ -41,9 +42,14 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def fetch(
-    source: Annotated[str, typer.Argument(help="A URL, org/repo, hf://, s3://, file:// or an absolute path.")],
+    source: Annotated[
+        str,
+        typer.Argument(envvar="MODEL_SOURCE", help="A URL, org/repo, hf://, s3://, file:// or an absolute path."),
+    ],
     to: Annotated[Path, typer.Option(help="The folder to fetch into.")],
     file: Annotated[list[str] | None, typer.Option(help="A file of a repository or prefix. Can be repeated.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every file of a repository or prefix.")] = False,
+    link: Annotated[str, typer.Option(help="A second name for the file to serve: a link in the folder.")] = "",
     sha256: Annotated[str, typer.Option(help="What the one file must hash to.")] = "",
     refresh: Annotated[Refresh, typer.Option(help="When to fetch again what is there.")] = Refresh.IF_NOT_PRESENT,
     verify: Annotated[bool, typer.Option("--verify", help="Read what is there again and compare its hashes.")] = False,
@@ -57,6 +63,8 @@ def fetch(
         source=source,
         folder=to,
         files=tuple(file or ()),
+        everything=everything,
+        link=link,
         sha256=sha256.lower(),
         refresh=refresh,
         verify=verify,
@@ -74,7 +82,7 @@ async def _run(order: Order) -> tuple[Code, Result]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     try:
-        return Code.OK, _success(await bring(order, Surroundings.of(os.environ), Patience(), _say))
+        return Code.OK, _success(order, await bring(order, Surroundings.of(os.environ), Patience(), _say))
     except FetchFailed as failure:
         return failure.code, Result(failure.code.word, _clipped(failure.message), _clipped(failure.remedy))
     except asyncio.CancelledError:
@@ -82,11 +90,11 @@ async def _run(order: Order) -> tuple[Code, Result]:
         return Code.STOPPED, Result(Code.STOPPED.word, "stopped by a signal", "run it again: it goes on from here")
 
 
-def _success(manifest: Manifest) -> Result:
-    first = manifest.files[0]
-    sha256 = first.sha256 if len(manifest.files) == 1 else ""
-    message = f"{len(manifest.files)} file(s) of {manifest.source}"
-    return Result(Code.OK.word, _clipped(message), bytes=manifest.size, sha256=sha256, file=first.name)
+def _success(order: Order, choice: Choice) -> Result:
+    first = choice.files[0]
+    sha256 = first.sha256 if len(choice.files) == 1 else ""
+    message = f"{len(choice.files)} file(s) of {order.shown}"
+    return Result(Code.OK.word, _clipped(message), bytes=choice.size, sha256=sha256, file=first.name)
 
 
 def _report(result: Result) -> None:

@@ -15,14 +15,16 @@ import msgspec
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.source import S3, Claim, Hub, Local, Source, Web, parse
+from modelyard.weights import link, volume
 from modelyard.weights import manifest as manifests
-from modelyard.weights import volume
+from modelyard.weights.choose import choose
 from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
 from modelyard.weights.http import downloads
 from modelyard.weights.local import describe, open_local
-from modelyard.weights.lock import LOCK, exclusive
-from modelyard.weights.manifest import Manifest
-from modelyard.weights.partial import SUFFIX, Partial, sweep
+from modelyard.weights.lock import exclusive
+from modelyard.weights.manifest import Choice, Kept
+from modelyard.weights.names import MANIFEST, is_ours
+from modelyard.weights.partial import Partial, sweep
 from modelyard.weights.progress import Progress, Say
 from modelyard.weights.surroundings import Surroundings, trust
 from modelyard.weights.transfer import persist, stage
@@ -39,18 +41,21 @@ _ROUNDS: Final = 3
 """How often upstream may change under our hands."""
 
 
-async def fetch(order: Order, surroundings: Surroundings, patience: Patience, say: Say) -> Manifest:
-    """Return what the folder holds once it holds what was ordered. Raises `FetchFailed`."""
+async def fetch(order: Order, surroundings: Surroundings, patience: Patience, say: Say) -> Choice:
+    """Return the files that were ordered once the folder holds them. Raises `FetchFailed`."""
     try:
         source = parse(order.source)
         _refuse_unfit(source, order)
         kept = manifests.complete(order)
-        if kept and order.refresh is Refresh.IF_NOT_PRESENT:
+        if kept and order.refresh is Refresh.IF_NOT_PRESENT and link.is_made(order, kept.files[0].name):
             return kept
         volume.prepare(order.folder)
         waiting = {"waiting": "another process fetches into this folder", "folder": str(order.folder)}
         async with exclusive(order.folder, lambda: say(waiting)) as locked:
-            return await _fetch_alone(_Fetch(source, order, surroundings, patience, say, locked))
+            choice = await _fetch_alone(_Fetch(source, order, surroundings, patience, say, locked))
+            link.refuse_clash(order, source, [file.name for file in choice.files])
+            link.make(order, choice.files[0].name)
+            return choice
     except SpecInvalid as invalid:
         raise FetchFailed(Code.BAD_SOURCE, f"the source {invalid.wrong}", invalid.remedy) from invalid
 
@@ -73,11 +78,14 @@ def _refuse_unfit(source: Source, order: Order) -> None:
         remedy = "mount the claim, and name the file's path with --allow-root"
         raise FetchFailed(Code.REFUSED, "a claim can be mounted but not fetched", remedy)
     names_many = (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))
-    if order.files and not names_many:
-        raise FetchFailed(Code.REFUSED, "the source names one file already", "leave out --file")
+    if (order.files or order.everything) and not names_many:
+        raise FetchFailed(Code.REFUSED, "the source names one file already", "leave out --file and --all")
+    if order.files and order.everything:
+        raise FetchFailed(Code.REFUSED, "--all leaves nothing to pick", "leave out --file or --all")
+    link.refuse_bad_name(order)
 
 
-async def _fetch_alone(job: _Fetch) -> Manifest:
+async def _fetch_alone(job: _Fetch) -> Choice:
     tls = trust(job.order.ca)
     async with downloads(tls, job.patience) as client:
         for _ in range(_ROUNDS - 1):
@@ -86,7 +94,7 @@ async def _fetch_alone(job: _Fetch) -> Manifest:
         return await _round(job, client, tls)
 
 
-async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Manifest:
+async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
     # Whoever held the lock before us may have done the work.
     kept = manifests.complete(job.order)
     if kept and job.order.refresh is Refresh.IF_NOT_PRESENT:
@@ -95,6 +103,7 @@ async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Manifes
     patience = msgspec.structs.replace(job.patience, attempts=2) if kept else job.patience
     try:
         files = _checked(await persist(lambda: _look(job, client, tls), patience, lambda: 0), job.order)
+        link.refuse_clash(job.order, job.source, [file.name for file in files])
         if kept and manifests.is_current(kept, files):
             return kept
         return await _bring(job, files, open_local if isinstance(job.source, Local) else client.open)
@@ -113,7 +122,7 @@ async def _look(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> tuple[Up
         case Hub():
             from modelyard.weights import hub  # noqa: PLC0415
 
-            return await hub.files_of(job.source, job.order.files, job.surroundings, tls)
+            return await hub.files_of(job.source, job.order, job.surroundings, tls)
         case S3():
             return await _look_in_bucket(job, job.source, client)
         case Local():
@@ -129,10 +138,7 @@ async def _look_in_bucket(job: _Fetch, source: S3, client: Downloads) -> tuple[U
     if not source.key.endswith("/"):
         return (await client.probe(_known(bucket.one(source), job.order)),)
     found = {file.name: file for file in await bucket.below(source)}
-    if missing := [name for name in job.order.files if name not in found]:
-        remedy = "check the names; they are relative to the prefix"
-        raise FetchFailed(Code.NOT_FOUND, f"the prefix holds no {', '.join(missing)}", remedy)
-    return tuple(found[name] for name in job.order.files or found)
+    return tuple(found[name] for name in choose(found, job.order.files, everything=job.order.everything))
 
 
 def _known(upstream: Upstream, order: Order) -> Upstream:
@@ -142,7 +148,7 @@ def _known(upstream: Upstream, order: Order) -> Upstream:
 def _checked(found: tuple[Upstream, ...], order: Order) -> tuple[Upstream, ...]:
     """Return the files with the hash that was ordered, or refuse what cannot be put into a folder."""
     for file in found:
-        if file.name in (manifests.NAME, LOCK) or file.name.endswith(SUFFIX):
+        if is_ours(file.name):
             raise FetchFailed(Code.REFUSED, f"{file.name} is a name that we use ourselves", "choose another file")
     if not order.sha256:
         return found
@@ -154,35 +160,40 @@ def _checked(found: tuple[Upstream, ...], order: Order) -> tuple[Upstream, ...]:
     return (_known(found[0], order),)
 
 
-async def _bring(job: _Fetch, files: tuple[Upstream, ...], open_: Open) -> Manifest:
+async def _bring(job: _Fetch, files: tuple[Upstream, ...], open_: Open) -> Choice:
     folder = job.order.folder
-    partials = [Partial(folder, file, locked=job.locked) for file in files]
+    at_hand = manifests.at_hand(job.order, files)
+    missing = [file for file in files if file.name not in at_hand]
+    partials = [Partial(folder, file, locked=job.locked) for file in missing]
     try:
         if job.locked:
             sweep(folder, frozenset(partial.path for partial in partials))
         there = sum(partial.present for partial in partials)
-        volume.check_room(folder, max(0, sum(file.size or 0 for file in files) - there))
+        volume.check_room(folder, max(0, sum(file.size or 0 for file in missing) - there))
         progress = Progress(files, job.say, time.monotonic)
-        for file, partial in zip(files, partials, strict=True):
+        for kept in at_hand.values():
+            progress.at(kept.name, kept.size)
+        for file, partial in zip(missing, partials, strict=True):
             await stage(file, partial, open_, job.patience, progress)
         progress.line(files[-1].name)
-        return _publish(job.order, partials)
+        return _publish(job.order, files, partials, at_hand)
     finally:
         for partial in partials:
             partial.leave()
 
 
-def _publish(order: Order, partials: list[Partial]) -> Manifest:
+def _publish(order: Order, files: tuple[Upstream, ...], partials: list[Partial], at_hand: dict[str, Kept]) -> Choice:
     folder = order.folder
-    before = manifests.load(folder)
+    before, ours = manifests.load(folder), manifests.of_source(order)
     with volume.explained(folder):
         # Without a manifest the folder counts as empty: it must not vouch for files that are being replaced.
-        (folder / manifests.NAME).unlink(missing_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
     volume.sync_folder(folder)
-    files = tuple(partial.publish() for partial in partials)
-    after = Manifest(order.shown, order.cache_key, files, order.files)
+    there = at_hand | {kept.name: kept for kept in (partial.publish() for partial in partials)}
+    choice = Choice(tuple(there[file.name] for file in files), order.files, order.everything)
+    after = ours.with_choice(choice, order)
     manifests.write(folder, after)
     with volume.explained(folder):
-        for name in (before.names if before else frozenset()) - after.names:
+        for name in (before.files.keys() if before else set()) - after.files.keys():
             (folder / name).unlink(missing_ok=True)
-    return after
+    return choice

@@ -25,17 +25,16 @@ if TYPE_CHECKING:
 
     from modelyard.core.source import Hub
     from modelyard.weights.surroundings import Surroundings
+    from modelyard.weights.values import Order
 
 _SECONDS: Final = 20.0
 
 
-async def files_of(
-    hub: Hub, picked: tuple[str, ...], surroundings: Surroundings, tls: ssl.SSLContext
-) -> tuple[Upstream, ...]:
+async def files_of(hub: Hub, order: Order, surroundings: Surroundings, tls: ssl.SSLContext) -> tuple[Upstream, ...]:
     """Return the files that are meant, pinned to the commit that the revision names now."""
     info = await asyncio.to_thread(_ask, hub, surroundings, tls)
     siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
-    names = choose(siblings, (hub.file,) if hub.file else picked)
+    names = choose(siblings, (hub.file,) if hub.file else order.files, everything=order.everything)
     commit = info.sha or hub.revision
     return tuple(_upstream(hub, siblings[name], commit, surroundings) for name in names)
 

@@ -13,13 +13,12 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from modelyard.weights.names import LOCK
 from modelyard.weights.volume import explained
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-
-LOCK: Final = ".lock"
 
 _LOOK_AGAIN: Final = 0.5
 _UNKNOWN: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF})

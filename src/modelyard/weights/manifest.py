@@ -1,21 +1,24 @@
-"""`manifest.json`: what a folder holds. Written last, so a folder that has one is whole."""
+"""`manifest.json`: what a folder holds. Written last, so a folder that has one is whole.
+
+Orders for different files of one source share its folder. Each is a choice of its own in the manifest: whole or not
+whatever becomes of the others.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from modelyard.weights.names import MANIFEST, PARTIAL
 from modelyard.weights.volume import explained, sync_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.weights.values import Order, Upstream
-
-NAME: Final = "manifest.json"
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,58 +30,89 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     etag: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """What a folder holds, and where it came from. The first file is the one to serve."""
+class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The files that one kind of order asks for. The first file is the one to serve."""
 
-    source: str
-    cache_key: str
     files: tuple[Kept, ...]
     picked: tuple[str, ...] = ()
+    everything: bool = False
 
     @property
     def size(self) -> int:
         """The bytes of all files."""
         return sum(file.size for file in self.files)
 
+    def answers(self, order: Order) -> bool:
+        """Whether this is what an order for the same source means."""
+        return (self.picked, self.everything) == (order.files, order.everything)
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+    """What a folder holds, and where it came from. The latest choice is the last."""
+
+    source: str
+    cache_key: str
+    choices: tuple[Choice, ...]
+
     @property
-    def names(self) -> frozenset[str]:
-        """What the files are called."""
-        return frozenset(file.name for file in self.files)
+    def files(self) -> dict[str, Kept]:
+        """Every file by its name, as the latest choice found it."""
+        return {file.name: file for choice in self.choices for file in choice.files}
+
+    def with_choice(self, choice: Choice, order: Order) -> Manifest:
+        """Return the manifest after an order was met: its choice replaces an earlier one for such an order."""
+        others = tuple(other for other in self.choices if not other.answers(order))
+        return msgspec.structs.replace(self, choices=(*others, choice))
 
 
 def load(folder: Path) -> Manifest | None:
     """Return the manifest of a folder, if it has one that can be read."""
     try:
-        return msgspec.json.decode((folder / NAME).read_bytes(), type=Manifest)
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def complete(order: Order) -> Manifest | None:
-    """Return the manifest if it answers this order and every file has its size."""
+def of_source(order: Order) -> Manifest:
+    """Return what the folder holds of the source of an order, which may be nothing."""
     manifest = load(order.folder)
-    if manifest is None or (manifest.cache_key, manifest.picked) != (order.cache_key, order.files):
-        return None
-    if order.sha256 and [file.sha256 for file in manifest.files] != [order.sha256]:
-        return None
-    whole = all(_is_whole(order.folder / file.name, file, read=order.verify) for file in manifest.files)
-    return manifest if whole else None
+    if manifest and manifest.cache_key == order.cache_key:
+        return manifest
+    return Manifest(order.shown, order.cache_key, ())
 
 
-def is_current(manifest: Manifest, upstream: tuple[Upstream, ...]) -> bool:
+def complete(order: Order) -> Choice | None:
+    """Return the choice that answers this order if every file of it is there as a whole."""
+    manifest = of_source(order)
+    choice = next((choice for choice in manifest.choices if choice.answers(order)), None)
+    if choice is None or (order.sha256 and [file.sha256 for file in choice.files] != [order.sha256]):
+        return None
+    # A file that a later order replaced does not go with the rest of this choice any more.
+    same = all(manifest.files[file.name].sha256 == file.sha256 for file in choice.files)
+    return choice if same and all(_is_whole(file, order) for file in choice.files) else None
+
+
+def at_hand(order: Order, upstream: tuple[Upstream, ...]) -> dict[str, Kept]:
+    """Return the files that need not be fetched, by name: another order brought them, and upstream still has them."""
+    kept = of_source(order).files
+    same = (kept[file.name] for file in upstream if file.name in kept and _same(kept[file.name], file))
+    return {file.name: file for file in same if _is_whole(file, order)}
+
+
+def is_current(choice: Choice, upstream: tuple[Upstream, ...]) -> bool:
     """Whether upstream still has what is kept: by hash, else by ETag, else by size."""
-    kept = {file.name: file for file in manifest.files}
+    kept = {file.name: file for file in choice.files}
     return kept.keys() == {file.name for file in upstream} and all(_same(kept[file.name], file) for file in upstream)
 
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Put the manifest there at once and as a whole."""
-    partial = folder / f"{NAME}.{os.urandom(6).hex()}.partial"
+    partial = folder / f"{MANIFEST}.{os.urandom(6).hex()}{PARTIAL}"
     with explained(folder), partial.open("wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
         file.flush()
         os.fsync(file.fileno())
-        partial.replace(folder / NAME)
+        partial.replace(folder / MANIFEST)
     sync_folder(folder)
 
 
@@ -88,9 +122,10 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_whole(path: Path, kept: Kept, *, read: bool) -> bool:
+def _is_whole(kept: Kept, order: Order) -> bool:
+    path = order.folder / kept.name
     try:
-        return path.stat().st_size == kept.size and (not read or digest(path) == kept.sha256)
+        return path.stat().st_size == kept.size and (not order.verify or digest(path) == kept.sha256)
     except OSError:
         return False
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.weights.codes import Changed, Code, FetchFailed
 from modelyard.weights.manifest import Kept
+from modelyard.weights.names import PARTIAL
 from modelyard.weights.volume import explained
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.weights.values import Upstream
-
-SUFFIX: Final = ".partial"
 
 _BLOCK: Final = 4 * 1024 * 1024
 
@@ -34,7 +33,7 @@ class Partial:
         self._folder, self._upstream = folder, upstream
         self.lasting = locked and bool(upstream.version)
         mark = upstream.version if self.lasting else os.urandom(6).hex()
-        self.path = folder / f"{upstream.name}.{mark}{SUFFIX}"
+        self.path = folder / f"{upstream.name}.{mark}{PARTIAL}"
         self.size = 0
         self._digest = hashlib.sha256()
         self._handle = -1
@@ -132,6 +131,6 @@ class Partial:
 def sweep(folder: Path, keep: frozenset[Path]) -> None:
     """Remove partial files that nobody will go on with. Only for who holds the lock of the folder."""
     with explained(folder):
-        for path in folder.rglob(f"*{SUFFIX}"):
+        for path in folder.rglob(f"*{PARTIAL}"):
             if path not in keep:
                 path.unlink(missing_ok=True)

@@ -26,6 +26,8 @@ class Order(msgspec.Struct, frozen=True):
     source: str
     folder: Path
     files: tuple[str, ...] = ()
+    everything: bool = False
+    link: str = ""
     sha256: str = ""
     refresh: Refresh = Refresh.IF_NOT_PRESENT
     verify: bool = False

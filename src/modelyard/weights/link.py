@@ -1,0 +1,99 @@
+"""A second name for the file to serve, so that its path is known before its own name is.
+
+A symbolic link beside the file, put there at once and never in the place of a file of a model. A link belongs to
+nobody: orders with different links into one folder keep them all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.source import MAIN, Hub, safe_name
+from modelyard.weights.choose import is_split
+from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.names import PARTIAL, is_ours
+from modelyard.weights.volume import explained, sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelyard.core.source import Source
+    from modelyard.weights.values import Order
+
+_UNKNOWN: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+
+def refuse_bad_name(order: Order) -> None:
+    """Refuse a name that could lead elsewhere or hide one of our own files."""
+    if not order.link:
+        return
+    if order.everything:
+        raise FetchFailed(Code.REFUSED, "a link names one file, not all of them", "leave out --link or --all")
+    try:
+        plain = "/" not in safe_name(order.link) and not is_ours(order.link)
+    except SpecInvalid:
+        plain = False
+    if not plain:
+        raise FetchFailed(Code.REFUSED, f"the link {order.link[:200]!r} is no plain name", "choose another name")
+
+
+def refuse_clash(order: Order, source: Source, names: Sequence[str]) -> None:
+    """Refuse files and a link that cannot be together in the folder. The first file is the one to serve."""
+    for name in names:
+        top = name.split("/")[0]
+        if top != order.link and (order.folder / top).is_symlink():
+            message = f"{top} is a link that an earlier order made, and the name of a file of this one"
+            raise FetchFailed(Code.REFUSED, message, "fetch into another folder")
+    if not order.link or names[0] == order.link:
+        return
+    if is_split(names[0]):
+        message = f"{names[0]} is one part of several, which would not be found by the link {order.link}"
+        raise FetchFailed(Code.REFUSED, message, _by_its_name(source, names[0]))
+    if order.link in {name.split("/")[0] for name in names}:
+        raise _taken(order)
+
+
+def is_made(order: Order, first: str) -> bool:
+    """Whether the link leads to the first file, or none is wanted."""
+    if order.link in ("", first):
+        return True
+    try:
+        return str((order.folder / order.link).readlink()) == first
+    except OSError:
+        return False
+
+
+def make(order: Order, first: str) -> None:
+    """Let the link lead to the first file."""
+    if is_made(order, first):
+        return
+    path = order.folder / order.link
+    partial = order.folder / f"{order.link}.{os.urandom(6).hex()}{PARTIAL}"
+    with explained(order.folder):
+        if path.exists() and not path.is_symlink():
+            raise _taken(order)
+        try:
+            partial.symlink_to(first)
+        except OSError as error:
+            if error.errno in _UNKNOWN:
+                message = f"the volume of {order.folder} knows no links"
+                raise FetchFailed(Code.REFUSED, message, "use another volume, or leave out --link") from error
+            raise
+        partial.replace(path)
+    sync_folder(order.folder)
+
+
+def _by_its_name(source: Source, first: str) -> str:
+    if not isinstance(source, Hub) or source.file:
+        return f"leave out --link, and serve {first}"
+    revision = "" if source.revision == MAIN else f"@{quote(source.revision, safe='')}"
+    return f"name it in the source: hf://{source.repo}{revision}/{first}"
+
+
+def _taken(order: Order) -> FetchFailed:
+    message = f"the link {order.link} has the name of a file or folder of the model"
+    return FetchFailed(Code.REFUSED, message, "choose another name")

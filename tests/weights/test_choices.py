@@ -1,0 +1,101 @@
+"""Orders for different files of one source, into one folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.values import Refresh
+from tests.weights.hubserver import REPO, HubServer, hub_server
+from tests.weights.program import run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.weights.conftest import Desk
+
+A, B, C = ("a.json",), ("b.json",), ("c.json",)
+
+
+@pytest.fixture
+async def hub(desk: Desk) -> AsyncIterator[HubServer]:
+    async with hub_server() as running:
+        desk.within(hf_endpoint=running.endpoint)
+        running.files = {"a.json": b"a", "b.json": b"b", "c.json": b"c", "m.gguf": b"weights"}
+        yield running
+
+
+def fetched(hub: HubServer) -> int:
+    return len(hub.cdn_headers)
+
+
+async def test_another_choice_completes_the_folder_and_takes_nothing_away(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO)
+    await desk.fetch(REPO, files=A)
+    assert desk.names() == ["a.json", "m.gguf", "manifest.json"]
+    await desk.fetch(REPO)
+    await desk.fetch(REPO, files=A)
+    assert (hub.api_calls, fetched(hub)) == (2, 2)
+
+
+async def test_what_another_choice_brought_is_not_fetched_again(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO, files=A + B)
+    got = await desk.fetch(REPO, everything=True)
+    assert [file.name for file in got.files] == ["a.json", "b.json", "c.json", "m.gguf"]
+    assert fetched(hub) == 4
+    assert (desk.lines[-1]["bytes"], desk.lines[-1]["total"]) == (10, 10)
+    await desk.fetch(REPO)
+    assert fetched(hub) == 4
+
+
+async def test_one_file_is_not_taken_for_the_whole(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO)
+    await desk.fetch(REPO, everything=True)
+    assert desk.names() == ["a.json", "b.json", "c.json", "m.gguf", "manifest.json"]
+
+
+async def test_what_rotted_is_not_taken_over_when_asked_to_look(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO, files=A)
+    (desk.folder / "a.json").write_bytes(b"x")
+    await desk.fetch(REPO, files=A + B, verify=True)
+    assert (desk.folder / "a.json").read_bytes() == b"a"
+
+
+async def test_a_choice_that_lost_a_file_to_a_newer_version_is_fetched_as_one_again(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO, files=A + B)
+    await desk.fetch(REPO, files=B + C)
+    hub.files |= {"a.json": b"A", "b.json": b"B"}
+    await desk.fetch(REPO, files=B + C, refresh=Refresh.ON_CHANGE)
+    assert (desk.folder / "a.json").read_bytes() == b"a"
+    await desk.fetch(REPO, files=A + B)
+    assert (desk.folder / "a.json").read_bytes() == b"A"
+    assert fetched(hub) == 5
+
+
+async def test_a_file_goes_when_the_last_choice_that_has_it_does(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO, everything=True)
+    await desk.fetch(REPO, files=C)
+    del hub.files["c.json"], hub.files["b.json"]
+    await desk.fetch(REPO, everything=True, refresh=Refresh.ON_CHANGE)
+    assert desk.names() == ["a.json", "c.json", "m.gguf", "manifest.json"]
+
+
+async def test_all_leaves_nothing_to_pick(desk: Desk, hub: HubServer) -> None:
+    with pytest.raises(FetchFailed) as caught:
+        await desk.fetch(REPO, files=A, everything=True)
+    assert (caught.value.code, hub.api_calls) == (Code.REFUSED, 0)
+
+
+async def test_the_program_says_what_it_did_with_several_files(hub: HubServer, tmp_path: Path) -> None:
+    done = await run(REPO, "--to", str(tmp_path), "--all", HF_ENDPOINT=hub.endpoint)
+    assert done.result == {
+        "result": "ok",
+        "message": f"4 file(s) of {REPO}",
+        "remedy": "",
+        "bytes": 10,
+        "sha256": "",
+        "file": "a.json",
+    }
