@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from controlplane import build
 from modelyard.core.resources import EVENT, POD
-from modelyard.kinds.mcp import MCP
+from modelyard.kinds import ALL
 from modelyard.local.cluster import Cluster, running_cluster
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
@@ -91,13 +91,14 @@ async def run_kubectl(cluster: Cluster, *args: str, input: str | None = None) ->
 @pytest.fixture(scope="session")
 async def installed(cluster: Cluster) -> Path:
     """The CRDs and the role are installed; returns the operator's own kubeconfig."""
-    for file in ("deploy/crds.yaml", "deploy/rbac.yaml"):
+    for file in ("deploy/crds.yaml", "deploy/rbac.yaml", "deploy/priority-classes.yaml"):
         await run_kubectl(cluster, "apply", "--server-side", "-f", str(ROOT / file))
     await run_kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all")
     async with asyncio.timeout(_ACCOUNT_SECONDS):
         # For a moment more, the storage of a new definition answers 429.
-        while not await cluster.controlplane.admin.answers(MCP.resource.path()):
-            await asyncio.sleep(0.02)
+        for kind in ALL:
+            while not await cluster.controlplane.admin.answers(kind.resource.path()):
+                await asyncio.sleep(0.02)
     return await cluster.controlplane.service_account_kubeconfig("modelyard-system", "modelyard")
 
 
@@ -118,7 +119,9 @@ async def operator(installed: Path, mcp_servers: McpServers, tmp_path: Path) -> 
 @pytest.fixture
 async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
     """The history of everything that happens in the namespace; what must always hold is checked at the end."""
-    watched = (MCP.resource, *MCP.children, POD, EVENT)
+    watched = dict.fromkeys(
+        (*(made for kind in ALL for made in (kind.resource, *kind.children, *kind.creates)), POD, EVENT)
+    )
     async with recording(cluster.controlplane.admin, watched, namespace) as running:
         yield running
     running.assert_invariants()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from modelyard.core.resources import SERVICE
-from modelyard.kinds.mcp import MCP
+from modelyard.kinds import ALL
 from modelyard.local.ports import free_ports
 from tests.support.mcps import condition, create, until_ready
 from tests.support.mcpserver import McpServers
@@ -94,14 +94,15 @@ async def test_every_example_is_accepted_and_its_pods_pass_restricted(
     operator: object,
     example: Path,
 ) -> None:
+    resources = {kind.resource.kind: kind.resource for kind in ALL}
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await cluster.controlplane.admin.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
     await kubectl("apply", "-n", namespace, "-f", str(example))
     for body in yaml.safe_load_all(example.read_text()):
-        if body["kind"] == MCP.resource.kind:
+        if resource := resources.get(body["kind"]):
             name = body["metadata"]["name"]
             await recorder.wait_for(
-                MCP.resource, namespace, name, lambda item: condition(item, "Available").get("status") == "True"
+                resource, namespace, name, lambda item: condition(item, "Available").get("status") == "True"
             )
 
 

@@ -16,7 +16,8 @@ import yaml
 from msgspec import Struct, field
 
 from modelyard.core import names
-from modelyard.core.plan import Outcome, Plan
+from modelyard.core.plan import Child, Outcome, Plan
+from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
@@ -24,7 +25,7 @@ from modelyard.core.stored import Json, Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
-from modelyard.runtime.apply import complete
+from modelyard.runtime.apply import complete, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
 from modelyard.runtime.clock import timestamp
 from modelyard.runtime.gather import ROUNDS, hashed
@@ -34,7 +35,7 @@ from modelyard.runtime.status import summary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from modelyard.core.plan import Child
+    from modelyard.core.plan import Once
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 FOLDER = Path(__file__).parent
@@ -93,6 +94,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     plan: Planned | None = None
     status: Json = {}
     invalid: Wrong | None = None
+    policy: Policy = Policy()
+    """What the administrator decided, with the field names of `core/policy.py`."""
     unrestricted: bool = False
     """Whether the user asks for pods that Pod Security `restricted` does not allow."""
 
@@ -126,7 +129,7 @@ def play(kind: Kind, case: Case) -> Situation:
     """Decode, read, plan and summarise, as if the API server accepted everything."""
     stored = given_object(kind, case)
     obj = decode(kind, stored)
-    reads, seen = _look(kind, obj, _world(kind, stored, case.given[1:]), case.answers)
+    reads, seen = _look(kind, obj, _world(kind, stored, case.given[1:]), case)
     plan = kind.plan(obj, seen)
     outcome = _carried_out(stored, plan, seen)
     said = kind.summarise(obj, seen.after(outcome), outcome)
@@ -135,42 +138,43 @@ def play(kind: Kind, case: Case) -> Situation:
     )
 
 
-def _filled(body: Json) -> Json:
+def _filled(body: Json, namespace: str = "default") -> Json:
     meta = body["metadata"]
     uid = f"uid-of-{body['kind']}-{meta['name']}".lower()
-    return {**body, "metadata": {"namespace": "default", "uid": uid, "resourceVersion": "1", "generation": 1, **meta}}
+    return {**body, "metadata": {"namespace": namespace, "uid": uid, "resourceVersion": "1", "generation": 1, **meta}}
 
 
 def _world(kind: Kind, owner: Stored, given: Iterable[Json]) -> dict[Resource, Cache]:
-    known = dict.fromkeys((*kind.children, *kind.looks_at))
+    known = dict.fromkeys((*kind.children, *kind.creates, *kind.looks_at))
     world = {resource: Cache(resource, lambda _old, _new: None) for resource in known}
     by_name = {resource.kind: resource for resource in known}
     for body in given:
         resource = by_name[body["kind"]]
         belonging = {**body, "metadata": {**_belongings(kind, owner, resource), **body["metadata"]}}
-        world[resource].upsert(Stored.from_dict(resource, _filled(belonging)))
+        namespace = "default" if resource.namespaced else ""
+        world[resource].upsert(Stored.from_dict(resource, _filled(belonging, namespace)))
     return world
 
 
 def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
     if resource == POD:
         return {"labels": {names.KIND_LABEL: kind.name, names.INSTANCE_LABEL: names.short(owner.meta.name)}}
-    if resource not in kind.children:
+    if resource not in (*kind.children, *kind.creates) or resource in kind.looks_at:
         return {}
     head = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "controller": True}
     return {"ownerReferences": [{**head, "name": owner.meta.name, "uid": owner.meta.uid}]}
 
 
-def _look(
-    kind: Kind, obj: Object[Any], world: dict[Resource, Cache], answers: tuple[Told, ...]
-) -> tuple[tuple[Read, ...], Seen]:
+def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> tuple[tuple[Read, ...], Seen]:
     reads: dict[Read, None] = {}
-    seen = Seen(NOW)
+    seen = Seen(NOW, case.policy)
     for _ in range(ROUNDS):
         reads |= dict.fromkeys(kind.reads(obj, seen))
-        seen = Seen(NOW, {read: _find(kind, obj, world, read) for read in reads if not isinstance(read, Asked)})
+        found = {read: _find(kind, obj, world, read) for read in reads if not isinstance(read, Asked)}
+        seen = msgspec.structs.replace(seen, found=found)
     asked = [read for read in reads if isinstance(read, Asked)]
-    return tuple(reads), Seen(NOW, seen.found, {read: _answer(told) for read in asked for told in _to(read, answers)})
+    known = {read: _answer(told) for read in asked for told in _to(read, case.answers)}
+    return tuple(reads), msgspec.structs.replace(seen, answers=known)
 
 
 def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Named | Owned | Every) -> dict[Key, Stored]:
@@ -203,7 +207,10 @@ def _carried_out(owner: Stored, plan: Plan, seen: Seen) -> Outcome:
     return Outcome(stored=stored, deleted=plan.delete, look_again=plan.look_again)
 
 
-def _created(owner: Stored, child: Child) -> Stored:
+def _created(owner: Stored, child: Child | Once) -> Stored:
+    if not isinstance(child, Child):
+        body = child.body if child.shared else with_owner(owner, child.body)
+        return Stored.from_dict(child.resource, _filled(body))
     body = complete(owner, child)
     number = {"replicas": child.replicas.at_creation} if child.replicas else {}
     return Stored.from_dict(child.resource, _filled({**body, "spec": {**body["spec"], **number}}))

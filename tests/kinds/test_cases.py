@@ -12,6 +12,7 @@ from msgspec import inspect
 
 import modelyard
 from modelyard.core.errors import SpecInvalid
+from modelyard.core.plan import Child
 from modelyard.core.reasons import Reason
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked
@@ -22,7 +23,7 @@ from tests.kinds.paths import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.plan import Child, Plan
+    from modelyard.core.plan import Once, Plan
     from modelyard.core.stored import Json
     from modelyard.kinds.contract import Kind
     from tests.kinds.cases import Case, Said, Situation
@@ -124,7 +125,7 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
         for question, asked in zip(wanted.asks, questions, strict=False):
             yield from differences(question, asked, "asks")
     if wanted.replicas:
-        (found,) = (child.replicas for child in plan.apply if child.replicas)
+        (found,) = (child.replicas for child in plan.apply if isinstance(child, Child) and child.replicas)
         yield from differences(wanted.replicas, msgspec.to_builtins(found), "replicas")
     for statement in wanted.apply:
         found = value_at(only(plan, statement.kind).body, statement.at)
@@ -133,7 +134,7 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
             yield f"{statement.kind} {statement.at}: expected {statement.value!r}, found {found!r}"
 
 
-def only(plan: Plan, kind: str) -> Child:
+def only(plan: Plan, kind: str) -> Child | Once:
     (child,) = (child for child in plan.apply if child.resource.kind == kind)
     return child
 

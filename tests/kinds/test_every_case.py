@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from modelyard.core.plan import Child, Once
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import SERVICE
 from modelyard.kinds import ALL
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.kinds.cases import Case, Situation
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+DNS_SUBDOMAIN = re.compile(rf"{DNS_LABEL.pattern}(\.{DNS_LABEL.pattern})*")
 SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 PORT_NAME = re.compile(r"[a-z]([-a-z0-9]{0,13}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -66,7 +68,8 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
     found = situation(name)
     before, planned = world(found), encoded(found.plan)
     for child in found.plan.apply:
-        complete(found.stored, child)
+        if isinstance(child, Child):
+            complete(found.stored, child)
     again = found.kind.plan(found.obj, found.seen)
     assert (world(found), encoded(found.plan), encoded(again)) == (before, planned, planned)
 
@@ -74,7 +77,8 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
 @every_case
 def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
     found = situation(name)
-    assert {child.resource for child in found.plan.apply} <= set(found.kind.children)
+    assert {child.resource for child in found.plan.apply if isinstance(child, Child)} <= set(found.kind.children)
+    assert {child.resource for child in found.plan.apply if isinstance(child, Once)} <= set(found.kind.creates)
     assert {ref.resource for ref in found.plan.delete} <= set(found.kind.deletes)
 
 
@@ -82,7 +86,8 @@ def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
 def test_a_kind_reads_only_what_it_declares(name: str):
     found = situation(name)
     read = {read.resource for read in found.reads if not isinstance(read, Asked)}
-    assert read <= {*found.kind.looks_at, *found.kind.children}
+    assert read <= {*found.kind.looks_at, *found.kind.children, *found.kind.creates}
+    assert {type(read.probe) for read in found.reads if isinstance(read, Asked)} <= set(found.kind.asks)
 
 
 @every_case
@@ -129,8 +134,8 @@ def test_pods_get_no_token(name: str):
 def test_names_labels_and_annotations_are_valid(name: str):
     found = situation(name)
     for child in found.plan.apply:
-        assert (SERVICE_NAME if child.resource == SERVICE else DNS_LABEL).fullmatch(child.name)
-        check_metadata(complete(found.stored, child)["metadata"])
+        assert (SERVICE_NAME if child.resource == SERVICE else DNS_SUBDOMAIN).fullmatch(child.name)
+        check_metadata((complete(found.stored, child) if isinstance(child, Child) else child.body)["metadata"])
     for template in templates(found):
         check_metadata(template["metadata"])
         check_pod_names(template["spec"])
@@ -173,20 +178,23 @@ def test_a_status_is_json_that_its_own_type_can_read(name: str):
 @every_case
 def test_a_status_states_every_condition_of_its_kind_for_this_generation(name: str):
     found = situation(name)
-    stated = {entry["type"]: entry for entry in found.status["conditions"]}
+    stated = {entry["type"]: entry for entry in own_conditions(found)}
     assert set(found.kind.conditions) <= stated.keys()
+    assert {entry.type for entry in found.said.conditions} == stated.keys(), "a type that the kind does not list"
     assert found.status["observedGeneration"] == found.stored.meta.generation
-    for kind in found.kind.conditions:
-        assert stated[kind]["observedGeneration"] == found.stored.meta.generation
-        assert stated[kind]["reason"] in set(Reason)
-        assert stated[kind]["lastTransitionTime"]
+    for entry in stated.values():
+        assert entry["observedGeneration"] == found.stored.meta.generation
+        assert entry["reason"] in set(Reason)
+        assert entry["lastTransitionTime"]
 
 
 @every_case
 def test_ready_is_said_in_one_voice(name: str):
     status = situation(name).status
     truths = {entry["type"]: entry["status"] for entry in status["conditions"]}
-    assert status["ready"] == (truths["Ready"] == "True")
+    ready = truths["Ready"] == "True"
+    assert status.get("ready", ready) == ready
+    assert (status.get("phase", "Ready" if ready else "") == "Ready") == ready
 
 
 @every_case
@@ -207,9 +215,10 @@ def test_no_message_holds_a_time_that_would_change_by_itself(name: str):
 
 
 def own_conditions(found: Situation) -> list[Json]:
-    return [entry for entry in found.status["conditions"] if entry["type"] in found.kind.conditions]
+    own = {*found.kind.conditions, *found.kind.occasional}
+    return [entry for entry in found.status["conditions"] if entry["type"] in own]
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_what_a_kind_deletes_is_its_own(kind: Kind):
-    assert set(kind.deletes) <= set(kind.children)
+    assert set(kind.deletes) <= {*kind.children, *kind.creates}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from modelyard import app
 from modelyard.cli.run import configure_logs
+from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.kube import config
 from modelyard.runtime.manager import Settings
@@ -20,6 +23,7 @@ def main() -> None:
         host="127.0.0.1",
         health_port=int(os.environ.get("HEALTH_PORT", "0")),
         metrics_port=int(os.environ.get("METRICS_PORT", "0")),
+        policy=msgspec.json.decode(os.environ.get("POLICY", "{}"), type=Policy),
     )
     port = int(os.environ.get("MCP_PORT", "1"))
     app.run(settings, config.find(os.environ), locate=lambda _: ("127.0.0.1", port))

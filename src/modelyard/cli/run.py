@@ -12,11 +12,15 @@ import structlog
 import typer
 
 from modelyard import app
+from modelyard.cli import policy
+from modelyard.core.policy import Policy
+from modelyard.core.quantities import seconds
 from modelyard.core.resources import Key
 from modelyard.kube import config
 from modelyard.runtime.manager import Settings
 
 LEASE = "modelyard"
+_DEFAULT = Policy()
 
 
 def run(
@@ -31,6 +35,19 @@ def run(
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.")] = 9090,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="json, or text for people.")] = "json",
+    cache_path: policy.CachePath = _DEFAULT.cache_path,
+    cache_size: policy.CacheSize = _DEFAULT.cache_size,
+    cache_class: policy.CacheClass = _DEFAULT.cache_class,
+    cache_access: policy.CacheAccess = _DEFAULT.cache_access,
+    cache_mode: policy.CacheSharing = _DEFAULT.cache_mode,
+    revalidate: policy.Revalidate = "1h",
+    ca_configmap: policy.CaConfigMap = _DEFAULT.ca_configmap,
+    fetch_image: policy.FetchImage = _DEFAULT.fetch_image,
+    fs_group: policy.FsGroup = _DEFAULT.fs_group,
+    images: policy.EngineImages = "",
+    local_roots: policy.LocalRoots = "",
+    remote_hosts: policy.RemoteHosts = "",
+    intel_gpu_resource: policy.IntelResource = _DEFAULT.intel_gpu_resource,
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
     configure_logs(log_level, log_format)
@@ -41,6 +58,21 @@ def run(
         namespace=namespace,
         health_port=health_port,
         metrics_port=metrics_port,
+        policy=Policy(
+            cache_path=cache_path,
+            cache_size=cache_size,
+            cache_class=cache_class,
+            cache_access=cache_access,
+            cache_mode=cache_mode,
+            revalidate_seconds=seconds(revalidate),
+            ca_configmap=ca_configmap,
+            fetch_image=fetch_image,
+            fs_group=fs_group,
+            images=policy.images(images),
+            local_roots=policy.roots(local_roots),
+            remote_hosts=policy.hosts(remote_hosts),
+            intel_gpu_resource=intel_gpu_resource,
+        ),
     )
     app.run(settings, config.find(os.environ))
 

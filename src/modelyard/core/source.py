@@ -5,7 +5,7 @@ Pure: text in, a `Source` or `SpecInvalid` out. Whether anything is there is fou
     http://... https://...                            one file
     org/repo[@rev]  hf://org/repo[@rev][/file]        a repository of the Hugging Face hub, or one file of it
     https://huggingface.co/org/repo[/(resolve|blob|tree)/rev[/file]]    the same
-    s3://bucket/key   s3://bucket/prefix/             one object, or all below a prefix
+    s3://bucket/key   s3://bucket/prefix/             one object, or a collection of them
     pvc://claim/path                                  a file on a volume claim
     file:///path  /path                               a file of the machine
 """
@@ -188,7 +188,7 @@ def _s3(text: str) -> S3:
     if not _BUCKET.fullmatch(bucket):
         raise _invalid(f"names no valid bucket: {bucket[:200]!r}", "write s3://bucket/key")
     if not key:
-        raise _invalid("names no key", "write s3://bucket/key, or s3://bucket/prefix/ for all below it")
+        raise _invalid("names no key", "write s3://bucket/key, or s3://bucket/prefix/ for a collection")
     safe_name(key.removesuffix("/"))
     return S3(bucket, key)
 

@@ -79,7 +79,7 @@ def launch(options: Options, place: Place) -> Launch:
             *_model(options, place),
             *_address(options, place),
             *_gpus(place.gpus),
-            *_context(options),
+            *_context(options, place),
             *_memory(options, place.gpus),
             *_reasoning(options),
             *each("--override-kv", options.metadata_overrides),
@@ -123,23 +123,28 @@ def _ratios(gpus: Gpus) -> tuple[int, ...]:
     return tuple(count // math.gcd(*counts) for count in counts)
 
 
-def _context(options: Options) -> Args:
+def _context(options: Options, place: Place) -> Args:
     return (
         *flag("--ctx-size", positive(options.context_size)),
-        *_rope(options),
+        *_rope(options, place),
         *flag("--parallel", None if names(options.extra_args, "--parallel") else positive(options.parallel_slots)),
     )
 
 
-def _rope(options: Options) -> Args:
+def _rope(options: Options, place: Place) -> Args:
     rope = options.rope_scaling
-    if rope is None or names(options.extra_args, "--rope-scaling"):
+    if rope is None or names(options.extra_args, "--rope-scaling") or _is_unknown(rope, place):
         return ()
     return (
         *flag("--rope-scaling", rope.type),
         *flag("--rope-scale", rope.factor),
         *flag("--yarn-orig-ctx", positive(rope.original_context)),
     )
+
+
+def _is_unknown(rope: RopeScaling, place: Place) -> bool:
+    """Tell whether the server would refuse the method. It reads LongRoPE from the model; a fork may take the flag."""
+    return rope.type == "longrope" and place.default_image
 
 
 def _memory(options: Options, gpus: Gpus) -> Args:
@@ -173,6 +178,11 @@ def _warnings(options: Options, place: Place) -> Iterator[Problem]:
     if options.rope_scaling and names(options.extra_args, "--rope-scaling"):
         yield ignored(
             "spec.ropeScaling is left out, because spec.extraArgs holds --rope-scaling", "remove one of the two"
+        )
+    elif options.rope_scaling and _is_unknown(options.rope_scaling, place):
+        yield ignored(
+            "ropeScaling is left out, because llama.cpp takes longrope from the model and knows no such flag",
+            "remove it, or choose yarn or linear",
         )
     if options.reasoning_budget_message and options.reasoning_budget is None:
         yield ignored("spec.reasoningBudgetMessage is left out, because there is no budget", "set spec.reasoningBudget")

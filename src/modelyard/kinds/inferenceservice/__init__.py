@@ -1,0 +1,36 @@
+"""InferenceService: a model that is served, by one of several engines."""
+
+from modelyard.core.probes import LogTail
+from modelyard.core.resources import (
+    AUTOSCALER,
+    DEPLOYMENT,
+    POD,
+    PRIORITY_CLASS,
+    SECRET,
+    SERVICE,
+    VOLUME_CLAIM,
+)
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.inferenceservice import api, plan, reads, rules, status
+from modelyard.kinds.shared.models import MODEL
+
+INFERENCE_SERVICE = Kind(
+    resource=api.RESOURCE,
+    spec=api.InferenceServiceSpec,
+    status=api.InferenceServiceStatus,
+    reads=reads.reads,
+    plan=plan.plan,
+    summarise=status.summarise,
+    looks_at=(MODEL, POD, PRIORITY_CLASS, SECRET, VOLUME_CLAIM),
+    children=(DEPLOYMENT, SERVICE, AUTOSCALER),
+    deletes=(DEPLOYMENT, SERVICE, AUTOSCALER),
+    creates=(VOLUME_CLAIM,),
+    asks=(LogTail,),
+    conditions=("Available", "Progressing", "Degraded", "FieldsIgnored", "Ready"),
+    occasional=("GPUAvailable", "ModelTransferHealthy", "VLLMSpecValid", "MemoryRequested"),
+    stuck={"phase": "Failed"},
+    columns=api.COLUMNS,
+    rules=rules.RULES,
+    scale=True,
+    short_names=("isvc",),
+)

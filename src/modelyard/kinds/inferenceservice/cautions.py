@@ -1,0 +1,138 @@
+"""What of a service has no effect, or not the one that its user may expect. It serves all the same.
+
+Nothing is accepted and then ignored in silence: what an engine cannot do, what belongs to another engine, and what is
+missing to make a field work is said in conditions.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from modelyard.core.conditions import Condition, Problem, condition
+from modelyard.core.reasons import Reason
+from modelyard.engines import peculiar
+from modelyard.kinds.inferenceservice import references
+from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+from modelyard.kinds.inferenceservice.serving import serving
+from modelyard.kinds.shared import gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.serving import Serving
+
+FIELDS_IGNORED = "FieldsIgnored"
+VLLM_SPEC_VALID = "VLLMSpecValid"
+MEMORY_REQUESTED = "MemoryRequested"
+
+_UNSET = InferenceServiceSpec(model_ref="")
+_NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
+
+
+def cautions(service: Object[InferenceServiceSpec], seen: Seen) -> tuple[Condition, ...]:
+    """Return the conditions that say what has no effect."""
+    spec = service.spec
+    what = None if references.trouble(service, seen) else serving(service, seen)
+    warned = what.launch.warnings if what else ()
+    if spec.runtime != "vllm":
+        return (_fields_ignored([*_ignored(spec, what), *warned]), *_memory_requested(spec))
+    return (_fields_ignored(_ignored(spec, what)), *_memory_requested(spec), *([_vllm_valid(warned)] if what else []))
+
+
+def _fields_ignored(found: Iterable[Problem]) -> Condition:
+    message = ". ".join(problem.text for problem in found)
+    if not message:
+        return condition(FIELDS_IGNORED, False, Reason.ALL_FIELDS_USED, "every field that is set has an effect")
+    return condition(FIELDS_IGNORED, True, Reason.FIELD_IGNORED, message)
+
+
+def _vllm_valid(warned: tuple[Problem, ...]) -> Condition:
+    if not warned:
+        return condition(
+            VLLM_SPEC_VALID, True, Reason.CONFIG_VALID, "vLLM is told everything that spec.vllmConfig says"
+        )
+    return condition(VLLM_SPEC_VALID, False, warned[0].reason, ". ".join(problem.text for problem in warned))
+
+
+def _memory_requested(spec: InferenceServiceSpec) -> Iterator[Condition]:
+    asked = {"moeCPUOffload": spec.moe_cpu_offload, "noKvOffload": spec.no_kv_offload}
+    fields = _listed([f"spec.{name}" for name, value in asked.items() if value])
+    if not fields or spec.resources.memory or spec.resources.host_memory:
+        return
+    problem = Problem(
+        Reason.MISSING_MEMORY_REQUEST,
+        f"{fields} needs memory of the node that the scheduler does not know of, so the pod may be killed",
+        "set spec.resources.hostMemory",
+    )
+    yield condition(MEMORY_REQUESTED, False, problem.reason, problem.text)
+
+
+def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Problem]:
+    yield from _of_other_engines(spec)
+    if spec.eviction_protection:
+        yield _no_effect(
+            "spec.evictionProtection has no effect: it is for agents of Macs, and there is none yet", "remove it"
+        )
+    if what and spec.resources.gpu_memory:
+        yield from _gpu_memory(what.devices)
+    yield from _metrics(spec)
+
+
+def _of_other_engines(spec: InferenceServiceSpec) -> Iterator[Problem]:
+    foreign = [
+        (_listed(sorted(engines)), f"spec.{_NAMES[name]}")
+        for name, engines in peculiar().items()
+        if spec.runtime not in engines and _is_set(spec, name)
+    ]
+    for engines, fields in groupby(sorted(foreign), key=lambda pair: pair[0]):
+        named = _listed([field for _, field in fields])
+        yield _no_effect(
+            f"only {engines} can use {named}, and spec.runtime is {spec.runtime}",
+            "remove what has no effect, or choose another runtime",
+        )
+
+
+def _is_set(spec: InferenceServiceSpec, name: str) -> bool:
+    value = getattr(spec, name)
+    return value is not False and value != getattr(_UNSET, name)
+
+
+def _gpu_memory(devices: gpu.Devices) -> Iterator[Problem]:
+    if not devices.count:
+        yield _no_effect(
+            "spec.resources.gpuMemory has no effect without GPUs",
+            "set spec.resources.gpu, or hardware.gpu.count of the Model",
+        )
+    elif devices.vendor != gpu.NVIDIA:
+        yield _no_effect(
+            f"spec.resources.gpuMemory has no effect on GPUs of {devices.vendor}: nodes do not tell their memory",
+            "choose nodes with spec.nodeSelector",
+        )
+
+
+def _metrics(spec: InferenceServiceSpec) -> Iterator[Problem]:
+    amounts = spec.resources
+    requested = {"cpu": amounts.cpu, "memory": amounts.host_memory or amounts.memory}
+    for metric in spec.autoscaling.metrics if spec.autoscaling else ():
+        if metric.type == "Resource" and not requested.get(metric.name):
+            yield _no_effect(
+                f"the metric {metric.name} of spec.autoscaling cannot be worked out without a request",
+                f"set spec.resources.{metric.name}",
+            )
+        unused = metric.target_average_value if metric.type == "Resource" else metric.target_average_utilization
+        if unused is not None:
+            field = "targetAverageValue" if metric.type == "Resource" else "targetAverageUtilization"
+            yield _no_effect(
+                f"{field} of the metric {metric.name} has no effect for the type {metric.type}", "remove it"
+            )
+
+
+def _no_effect(message: str, remedy: str) -> Problem:
+    return Problem(Reason.FIELD_IGNORED, message, remedy)
+
+
+def _listed(words: Sequence[str]) -> str:
+    *first, last = words or [""]
+    return f"{', '.join(first)} and {last}" if first else last

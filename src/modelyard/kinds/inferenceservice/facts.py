@@ -1,0 +1,190 @@
+"""What is known of a service now, from its Deployment, its pods and what the plan came to.
+
+Only pods of the latest template can be to blame: a pod of an earlier one may still crash long after its cause was
+mended, because Kubernetes keeps it until a new one serves.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem, stored_condition
+from modelyard.core.intent import first_difference
+from modelyard.core.plan import Later
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
+from modelyard.core.stored import Json, Stored
+from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.inferenceservice import references
+from modelyard.kinds.inferenceservice.naming import priority_class
+from modelyard.kinds.inferenceservice.phases import Facts
+from modelyard.kinds.shared import downloads, podtrouble, scheduling, workloads
+from modelyard.kinds.shared.scheduling import Placement
+
+if TYPE_CHECKING:
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+
+_REMEDIES = podtrouble.Remedies(
+    memory="raise spec.resources.memory, so that it gets a node that has enough",
+    room="free or add what is missing, or lower spec.resources",
+)
+_OVER = ("Failed", "Succeeded")
+_TELLING = ("initContainers", "containers")
+"""What of a pod is surely as its template says; the cluster adds to other lists."""
+_BINDING = Later(4.0, "a claim is being bound")
+"""How long a claim may take before it is worth telling."""
+
+
+class Pods(Struct, frozen=True):
+    """The pods of a service, looked at once."""
+
+    latest: tuple[Stored, ...] = ()
+    """Those of the latest template that are neither over nor going away."""
+    left: int = 0
+    ready: int = 0
+    preempted: bool = False
+    waiting: Placement | None = None
+    """How the first pod that waits for a node stands; one that waits for GPUs comes first."""
+
+
+def look(seen: Seen) -> Pods:
+    """Look at the pods of a service."""
+    pods = [(pod, scheduling.look(pod)) for pod in seen.all(Owned(POD)) if pod.status.get("phase") not in _OVER]
+    told = (placement for _, placement in pods if placement.waits and not _binds(placement, seen.now))
+    waiting = sorted(told, key=lambda one: not one.lacks)
+    return Pods(
+        latest=_latest(seen.one(Owned(DEPLOYMENT)), [pod for pod, _ in pods if not pod.meta.deleting]),
+        left=len(pods),
+        ready=sum(placement.ready and not placement.preempted for _, placement in pods),
+        preempted=any(placement.preempted for _, placement in pods),
+        waiting=waiting[0] if waiting else None,
+    )
+
+
+def look_again(seen: Seen) -> Later | None:
+    """Return when to look again at pods whose claims are being bound."""
+    return _BINDING if any(_binds(scheduling.look(pod), seen.now) for pod in seen.all(Owned(POD))) else None
+
+
+def _binds(placement: Placement, now: datetime) -> bool:
+    if placement.complaint != scheduling.UNBOUND or not placement.since:
+        return False
+    return (now - datetime.fromisoformat(placement.since)).total_seconds() < _BINDING.seconds
+
+
+def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]:
+    if deployment is None or not pods:
+        return ()
+    status = deployment.status
+    observed = int(status.get("observedGeneration", 0)) >= deployment.meta.generation
+    if observed and not status.get("updatedReplicas"):
+        return ()
+    template = {name: value for name, value in _pod_spec(deployment).items() if name in _TELLING}
+    # A pod may be of an earlier template and yet the newest: it is replaced, or both were made in the same second.
+    newest = max(
+        pods, key=lambda pod: (first_difference(template, pod.spec) is None, pod.meta.creation_timestamp or "")
+    )
+    latest = newest.meta.label("pod-template-hash")
+    return tuple(pod for pod in pods if pod.meta.label("pod-template-hash") == latest)
+
+
+def _pod_spec(deployment: Stored) -> Json:
+    found: Json = deployment.spec.get("template", {}).get("spec", {})
+    return found
+
+
+def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, pods: Pods) -> Facts:
+    """Return what the phase of a service is decided by."""
+    deployment = seen.one(Owned(DEPLOYMENT))
+    done = workloads.progress(deployment)
+    model = references.trouble(service, seen)
+    preempted = _is_preempted(service, done, pods)
+    # The scheduler removes a pod before the Deployment takes note of it.
+    ready = min(done.ready, pods.ready) if preempted else done.ready
+    complete = done.complete and not preempted
+    busy = done.wanted > 0 and not complete
+    return Facts(
+        model=model,
+        obstacle=None if model else outcome.problem,
+        trouble=_trouble(service, seen, done, pods, preempted=preempted) if busy else None,
+        shortage=shortage(pods) if busy else None,
+        elsewhere=references.served_by_a_mac(service, seen),
+        deployed=deployment is not None,
+        wanted=done.wanted,
+        ready=ready,
+        left=max(pods.left, done.ready),
+        complete=complete,
+    )
+
+
+def shortage(pods: Pods) -> Problem | None:
+    """Return that pods wait for GPUs."""
+    if pods.waiting is None or not pods.waiting.lacks:
+        return None
+    return Problem(
+        Reason.INSUFFICIENT_GPU,
+        f"no node has {waiting_for(pods)} left for a pod",
+        "it starts by itself when one has; spec.priority decides who comes first",
+    )
+
+
+def waiting_for(pods: Pods) -> str:
+    """Return the GPUs that one pod waits for, such as `nvidia.com/gpu: 2`; empty when it waits for none."""
+    if pods.waiting is None or not pods.waiting.lacks:
+        return ""
+    return f"{pods.waiting.lacks}: {dict(pods.waiting.gpus)[pods.waiting.lacks]}"
+
+
+def _is_preempted(service: Object[InferenceServiceSpec], done: workloads.Progress, pods: Pods) -> bool:
+    """Whether a pod had to make room. The service remembers it until it serves with all its pods again."""
+    if done.wanted == 0:
+        return False
+    served_again = done.complete and pods.ready >= done.wanted
+    remembered = stored_condition(service.before, "Degraded").get("reason") == Reason.PREEMPTED
+    return pods.preempted or (remembered and not served_again)
+
+
+def _trouble(
+    service: Object[InferenceServiceSpec], seen: Seen, done: workloads.Progress, pods: Pods, *, preempted: bool
+) -> Problem | None:
+    """Return what keeps pods from serving: first what somebody must mend, last what may pass."""
+    if problem := _of_pods(pods) or _refused(service, seen, done):
+        return problem
+    if preempted:
+        return Problem(
+            Reason.PREEMPTED,
+            "a pod had to make room for one of a higher priority",
+            "it starts again when there is room; raise spec.priority to keep its place",
+        )
+    if pods.waiting:
+        return None if pods.waiting.lacks else podtrouble.unscheduled(pods.waiting, _REMEDIES)
+    fetching = any(downloads.running(pod) for pod in pods.latest)
+    return None if fetching else done.problem
+
+
+def _of_pods(pods: Pods) -> Problem | None:
+    found = (_of_download(pod) or podtrouble.of_containers(pod, _REMEDIES) for pod in pods.latest)
+    return next((problem for problem in found if problem), None)
+
+
+def _of_download(pod: Stored) -> Problem | None:
+    ended = downloads.outcome(pod)
+    return ended.problem if ended else None
+
+
+def _refused(service: Object[InferenceServiceSpec], seen: Seen, done: workloads.Progress) -> Problem | None:
+    if done.problem is None or done.problem.reason is not Reason.PODS_REFUSED:
+        return None
+    name = priority_class(service.spec)
+    if seen.one(Named(PRIORITY_CLASS, name)):
+        return done.problem
+    return Problem(
+        Reason.PRIORITY_CLASS_NOT_FOUND,
+        f"the PriorityClass {name} does not exist, so the cluster refuses to create pods",
+        "create it, or name another in spec.priorityClassName",
+    )

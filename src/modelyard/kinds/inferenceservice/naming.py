@@ -1,0 +1,46 @@
+"""What the children of an InferenceService are called, labelled and ranked. Dashboards and clients rely on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelyard.core import names
+from modelyard.kinds.inferenceservice.api import RUNTIME_LABEL, SERVICE_LABEL
+from modelyard.kinds.shared import labels
+from modelyard.kinds.shared.models import MODEL_LABEL
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Object
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+
+KIND = "inferenceservice"
+
+
+def service_name(name: str) -> str:
+    """Return what the Service is called: names of Services hold no dots."""
+    return name.replace(".", "-")
+
+
+def selector(name: str) -> dict[str, str]:
+    """Return what pods are selected by. It can never change, so the model is not part of it."""
+    return {**labels.selector(name), SERVICE_LABEL: names.short(name)}
+
+
+def of_children(name: str) -> dict[str, str]:
+    """Return the labels of every child."""
+    return {**labels.common(KIND, name), **selector(name)}
+
+
+def of_pods(service: Object[InferenceServiceSpec]) -> dict[str, str]:
+    """Return the labels of pods and of their Deployment."""
+    spec = service.spec
+    return {
+        **of_children(service.meta.name),
+        MODEL_LABEL: names.short(spec.model_ref),
+        RUNTIME_LABEL: spec.runtime,
+    }
+
+
+def priority_class(spec: InferenceServiceSpec) -> str:
+    """Return the name of the PriorityClass that the pods have."""
+    return spec.priority_class_name or f"llmkube-{spec.priority}"

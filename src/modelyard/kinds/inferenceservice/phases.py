@@ -1,0 +1,152 @@
+"""The phase of a service: one table, of which the first row that fits counts.
+
+docs/kinds/inferenceservice.md repeats the table, and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import PROBLEMS, Reason
+
+
+class Phase(StrEnum):
+    """One word for the state of a service."""
+
+    PENDING = "Pending"
+    CREATING = "Creating"
+    PROGRESSING = "Progressing"
+    READY = "Ready"
+    WAITING_FOR_GPU = "WaitingForGPU"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+
+
+class Facts(Struct, frozen=True):
+    """What a phase is decided by."""
+
+    model: Problem | None = None
+    """Why the Model may not be served (yet)."""
+    obstacle: Problem | None = None
+    """What keeps the spec from being carried out."""
+    trouble: Problem | None = None
+    """What keeps pods from serving."""
+    shortage: Problem | None = None
+    """That pods wait for GPUs."""
+    elsewhere: bool = False
+    """Whether a machine outside the cluster serves the model."""
+    deployed: bool = False
+    wanted: int = 0
+    ready: int = 0
+    left: int = 0
+    """How many pods there are, those that are going away among them."""
+    complete: bool = False
+    """Whether every pod that is wanted is there, ready and of the latest template."""
+
+    @property
+    def problem(self) -> Problem | None:
+        """What stands in the way first."""
+        return self.model or self.obstacle or self.trouble
+
+    @property
+    def count(self) -> str:
+        """How many pods are ready, in words."""
+        if self.wanted == 0:
+            return f"{self.ready} pods are still ready"
+        return f"{self.ready} of {self.wanted} pods are ready"
+
+
+class Why(Struct, frozen=True):
+    """Why a service is in its phase."""
+
+    reason: Reason
+    message: str
+
+
+class Row(Struct, frozen=True):
+    """One row of the table."""
+
+    phase: Phase
+    when: str
+    holds: Callable[[Facts], bool]
+    why: Callable[[Facts], Why]
+
+
+PASSING: Final = frozenset({Reason.UNSCHEDULABLE, Reason.PREEMPTED, Reason.ROLLOUT_STUCK})
+"""Problems that go away by themselves when others make room, or after all the time that something slow needs."""
+
+
+def _lasts(problem: Problem | None) -> bool:
+    return problem is not None and problem.reason in PROBLEMS - PASSING
+
+
+def _because(problem: Problem | None) -> Why:
+    assert problem, "the row fits because there is one"
+    return Why(problem.reason, problem.text)
+
+
+def _under_way(facts: Facts) -> Why:
+    if facts.elsewhere:
+        return Why(Reason.WAITING_FOR_METAL_AGENT, "a Mac has to serve this model, and none has reported yet")
+    problem = facts.problem or facts.shortage
+    return _because(problem) if problem else Why(Reason.CREATING, facts.count)
+
+
+TABLE: Final = (
+    Row(
+        Phase.PENDING,
+        "no pod is ready, and the Model is absent, may not be served, or is being prefetched",
+        lambda facts: facts.ready == 0 and facts.model is not None,
+        lambda facts: _because(facts.model),
+    ),
+    Row(
+        Phase.FAILED,
+        "no pod is ready, and there is a problem that waiting does not solve",
+        lambda facts: facts.ready == 0 and (_lasts(facts.obstacle) or _lasts(facts.trouble)),
+        lambda facts: _because(facts.obstacle or facts.trouble),
+    ),
+    Row(
+        Phase.STOPPED,
+        "no pod is wanted, and none is left",
+        lambda facts: facts.deployed and facts.wanted == 0 and facts.left == 0,
+        lambda _: Why(Reason.MANUALLY_SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve"),
+    ),
+    Row(
+        Phase.PROGRESSING,
+        "no pod is wanted, and some are left",
+        lambda facts: facts.deployed and facts.wanted == 0,
+        lambda _: Why(Reason.STOPPING, "no pod is wanted, and some are still there"),
+    ),
+    Row(
+        Phase.READY,
+        "all pods that are wanted are ready, all are of the latest template, and nothing stands in the way",
+        lambda facts: facts.complete and facts.problem is None,
+        lambda facts: Why(Reason.INFERENCE_READY, facts.count),
+    ),
+    Row(Phase.PROGRESSING, "some pods are ready", lambda facts: facts.ready > 0, _under_way),
+    Row(
+        Phase.WAITING_FOR_GPU,
+        "no pod is ready, and the scheduler finds no node with enough GPUs for one",
+        lambda facts: facts.shortage is not None,
+        lambda facts: _because(facts.trouble or facts.shortage),
+    ),
+    Row(Phase.CREATING, "otherwise", lambda _: True, _under_way),
+)
+
+
+class Verdict(Struct, frozen=True):
+    """A phase, and why."""
+
+    phase: Phase
+    why: Why
+
+
+def judge(facts: Facts) -> Verdict:
+    """Return the phase of the first row that fits."""
+    row = next(row for row in TABLE if row.holds(facts))
+    return Verdict(row.phase, row.why(facts))

@@ -1,0 +1,109 @@
+"""The objects that make a model be served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core.plan import Child, Later, Plan
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
+from modelyard.engines import ENGINES
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.inferenceservice import facts, naming, pod, references
+from modelyard.kinds.inferenceservice.serving import serving
+from modelyard.kinds.shared import autoscale, secrets, workloads
+from modelyard.kinds.shared.autoscale import AutoscalerConfig
+
+if TYPE_CHECKING:
+    from modelyard.core.conditions import Problem
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
+    from modelyard.kinds.inferenceservice.serving import Serving
+
+Json = dict[str, Any]
+
+SERVICE_PORT = 8080
+REQUESTS_PER_POD = "2"
+PATIENCE = 3600
+"""Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
+
+_SECRET_REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
+
+
+def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
+    """Return everything that should exist for one service."""
+    if problem := references.trouble(service, seen):
+        return Plan(blocked=problem, look_again=_look_again(service, seen, problem))
+    if references.served_by_a_mac(service, seen):
+        return Plan(
+            delete=tuple(one.ref for kind in (AUTOSCALER, SERVICE, DEPLOYMENT) for one in seen.all(Owned(kind)))
+        )
+    what = serving(service, seen)
+    assert what, "every Model that is named was found"
+    name, scaling = service.meta.name, scaled(service.spec)
+    labels = naming.of_children(name)
+    return Plan(
+        apply=(
+            *what.storage.claims,
+            deployment(service, what, scaling, seen),
+            endpoint(service.spec, name),
+            *autoscale.autoscaler(name, labels, scaling, target=name),
+        ),
+        delete=autoscale.leftovers(scaling, seen),
+        look_again=facts.look_again(seen),
+    )
+
+
+def deployment(
+    service: Object[InferenceServiceSpec], what: Serving, scaling: AutoscalerConfig | None, seen: Seen
+) -> Child:
+    """Return the Deployment. With GPUs the old pod goes first: there may be no spare GPU for the new one."""
+    name = service.meta.name
+    return workloads.deployment(
+        name,
+        naming.of_pods(service),
+        naming.selector(name),
+        autoscale.replicas(service.spec.replicas, scaling, seen),
+        pod.template(service, what, seen.policy),
+        strategy="Recreate" if what.devices.count else "RollingUpdate",
+        patience=PATIENCE,
+    )
+
+
+def endpoint(spec: InferenceServiceSpec, name: str) -> Child:
+    """Return the Service in front of the pods."""
+    asked = spec.endpoint
+    port, kind = (asked.port, asked.type) if asked else (SERVICE_PORT, "ClusterIP")
+    return workloads.service(naming.service_name(name), naming.of_children(name), naming.selector(name), port, kind)
+
+
+def scaled(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
+    """Return how the number of pods follows the load, if at all."""
+    asked = spec.autoscaling
+    if asked is None:
+        return None
+    metrics = tuple(_metric(metric) for metric in asked.metrics) or (_requests_in_progress(spec.runtime),)
+    return AutoscalerConfig(asked.max_replicas, asked.min_replicas, metrics)
+
+
+def _requests_in_progress(runtime: str) -> Json:
+    name = ENGINES[runtime].metric or ENGINES["llamacpp"].metric
+    return _of_pods(name, REQUESTS_PER_POD)
+
+
+def _metric(metric: Metric) -> Json:
+    if metric.type == "Pods":
+        return _of_pods(metric.name, metric.target_average_value)
+    target = {"type": "Utilization", "averageUtilization": metric.target_average_utilization}
+    return {"type": "Resource", "resource": {"name": metric.name, "target": target}}
+
+
+def _of_pods(name: str, value: str | None) -> Json:
+    return {
+        "type": "Pods",
+        "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}},
+    }
+
+
+def _look_again(service: Object[InferenceServiceSpec], seen: Seen, problem: Problem) -> Later | None:
+    return secrets.patience(service, seen.now) if problem.reason in _SECRET_REASONS else None

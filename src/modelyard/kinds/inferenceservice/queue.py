@@ -1,0 +1,80 @@
+"""The place of a service among all that wait for GPUs.
+
+Taken from the pods, not from what services say of themselves: those who decide by each other's status are always one
+step behind. The order is that of the scheduler, priority first, and then the age of the service. Only those behind are
+woken by a change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct
+
+from modelyard.core import names
+from modelyard.core.resources import POD, Key
+from modelyard.kinds.contract import Every, Owned
+from modelyard.kinds.inferenceservice.api import CREATED
+from modelyard.kinds.inferenceservice.naming import KIND
+from modelyard.kinds.shared import scheduling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+    from modelyard.kinds.shared.scheduling import Placement
+
+PATIENCE: Final = 5.0
+"""How many seconds a change of the queue may wait: one write then stands for many."""
+
+
+class Rank(NamedTuple):
+    """Who comes first."""
+
+    urgency: int
+    """The priority, turned round."""
+    created: str
+    service: Key
+
+
+class Ahead(Struct, frozen=True):
+    """What of a pod the place of a service depends on: only what comes before it."""
+
+    rank: Rank
+
+    def __call__(self, pod: Stored) -> object:
+        """Return whose pod it is and whether it serves; None when it does not matter."""
+        placement = scheduling.look(pod)
+        if not placement.lacks and not (placement.ready and placement.gpus):
+            return None
+        rank = _rank(pod, placement)
+        return (rank.service, placement.ready) if rank < self.rank else None
+
+
+def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every]:
+    """Name the pods of all services, while this one waits."""
+    own = [(pod, scheduling.look(pod)) for pod in seen.all(Owned(POD))]
+    if any(placement.ready for _, placement in own):
+        return
+    ranks = [_rank(pod, placement) for pod, placement in own if placement.lacks]
+    if ranks:
+        first = min(ranks)._replace(service=Key(service.meta.namespace, names.short(service.meta.name)))
+        yield Every(POD, Ahead(first), labels=((names.KIND_LABEL, KIND),), within=PATIENCE)
+
+
+def position(service: Object[InferenceServiceSpec], seen: Seen) -> int:
+    """Return the place of a service; 0 when it does not wait. One that serves with some of its pods does not."""
+    everybody = next(reads(service, seen), None)
+    if everybody is None or not isinstance(everybody.facet, Ahead):
+        return 0
+    found = [mark for pod in seen.all(everybody) if isinstance(mark := everybody.facet(pod), tuple)]
+    serving = {key for key, ready in found if ready}
+    return 1 + len({key for key, _ in found} - serving)
+
+
+def _rank(pod: Stored, placement: Placement) -> Rank:
+    meta = pod.meta
+    created = meta.annotation(CREATED) or meta.creation_timestamp or ""
+    return Rank(-placement.priority, created, Key(meta.namespace, meta.label(names.INSTANCE_LABEL)))

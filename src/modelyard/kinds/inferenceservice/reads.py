@@ -1,0 +1,31 @@
+"""What an InferenceService depends on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
+from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.inferenceservice import download, naming, queue, references
+from modelyard.kinds.shared import weights
+from modelyard.kinds.shared.models import MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+
+
+def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
+    """Name everything that plan and status depend on."""
+    for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
+        yield Owned(resource)
+    yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
+    for reference in (references.main(service.spec, seen), references.draft(service.spec, seen)):
+        if reference:
+            yield Named(MODEL, reference.name)
+        if reference and reference.spec:
+            yield from weights.reads(reference.spec)
+    yield from queue.reads(service, seen)
+    yield from download.reads(service, seen)

@@ -1,0 +1,113 @@
+"""The Models that a service names, and whether they may be served.
+
+Decided from what the Model asks for, not from what its status says, so that nobody waits for a status to be written.
+The one exception is a Model that is fetched beforehand: only its status knows when that is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import Reason
+from modelyard.core.stored import Stored
+from modelyard.engines import ENGINES
+from modelyard.kinds.contract import Named
+from modelyard.kinds.shared import weights
+from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+
+
+class Reference(Struct, frozen=True):
+    """A Model that a field names."""
+
+    name: str
+    field: str
+    stored: Stored | None
+    """None: there is no such Model (yet)."""
+    spec: ModelSpec | None
+    """None: there is no such Model, or it cannot be read."""
+
+
+def draft_name(spec: InferenceServiceSpec) -> str:
+    """Return the Model that drafts answers; empty when there is none."""
+    speculative = spec.vllm_config.speculative if spec.runtime == "vllm" and spec.vllm_config else None
+    return speculative.model if speculative and speculative.enabled else ""
+
+
+def main(spec: InferenceServiceSpec, seen: Seen) -> Reference:
+    """Return the Model to serve."""
+    return _look_up(spec.model_ref, "spec.modelRef", seen)
+
+
+def draft(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
+    """Return the Model that drafts answers, if one is named."""
+    name = draft_name(spec)
+    return _look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
+
+
+def served_by_a_mac(service: Object[InferenceServiceSpec], seen: Seen) -> bool:
+    """Whether the model runs on a machine outside the cluster, under its agent."""
+    spec = main(service.spec, seen).spec
+    return spec is not None and spec.hardware.accelerator is Accelerator.METAL
+
+
+def trouble(service: Object[InferenceServiceSpec], seen: Seen) -> Problem | None:
+    """Return why the Models may not be served (yet)."""
+    spec = service.spec
+    named = (main(spec, seen), draft(spec, seen))
+    return next((problem for one in named if one and (problem := _trouble(one, spec, seen))), None)
+
+
+def _look_up(name: str, field: str, seen: Seen) -> Reference:
+    stored = seen.one(Named(MODEL, name))
+    return Reference(name, field, stored, _decoded(stored) if stored else None)
+
+
+def _decoded(stored: Stored) -> ModelSpec | None:
+    try:
+        return msgspec.json.decode(stored.parts.get("spec", b"{}"), type=ModelSpec)
+    except msgspec.ValidationError:
+        return None
+
+
+def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Problem | None:
+    name, field = reference.name, reference.field
+    if reference.stored is None:
+        return Problem(
+            Reason.MODEL_NOT_FOUND,
+            f"the Model {name} named by {field} does not exist in this namespace",
+            f"create it, or name another in {field}",
+        )
+    if reference.spec is None:
+        return Problem(
+            Reason.MODEL_INVALID,
+            f"the spec of the Model {name} named by {field} is not valid",
+            f"look at its status with `kubectl describe model {name}` and correct it",
+        )
+    if problem := weights.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
+        return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
+    if reference.spec.prefetch and not _fetched(reference.stored):
+        return Problem(
+            Reason.WAITING_FOR_MODEL,
+            f"the weights of the Model {name} are being fetched",
+            "wait; its status says how far it is",
+        )
+    return None
+
+
+def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
+    if model.hardware.accelerator is Accelerator.METAL:
+        return None
+    return weights.unfit(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))
+
+
+def _fetched(stored: Stored) -> bool:
+    status = stored.status
+    return status.get("phase") == "Ready" and int(status.get("observedGeneration", 0)) >= stored.meta.generation

@@ -1,0 +1,104 @@
+"""What one pod of a service is about: its engine, its GPUs, its weights, its program.
+
+Worked out in one place, so that the plan, and what the status says of fields that have no effect, cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.engines import ENGINES
+from modelyard.engines.contract import Engine, Launch, Place
+from modelyard.kinds.inferenceservice import references
+from modelyard.kinds.shared import downloader, gpu, weights
+from modelyard.kinds.shared.gpu import Devices
+from modelyard.kinds.shared.weights import Storage
+
+if TYPE_CHECKING:
+    from modelyard.core.policy import Policy
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+    from modelyard.kinds.inferenceservice.references import Reference
+
+Json = dict[str, Any]
+
+
+class Serving(Struct, frozen=True):
+    """One pod of a service, worked out."""
+
+    engine: Engine
+    image: str
+    known_image: bool
+    """Whether the engine or the administrator chose the image, so that it is known as whom it can run."""
+    port: int
+    devices: Devices
+    storage: Storage
+    """Of the model, and of the draft model if there is one."""
+    launch: Launch
+
+
+def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None:
+    """Return what the pods of a service are; None while a Model that it names is not known."""
+    spec, main, draft = service.spec, references.main(service.spec, seen), references.draft(service.spec, seen)
+    if main.spec is None or (draft and draft.spec is None):
+        return None
+    engine = ENGINES[spec.runtime]
+    devices = gpu.devices(main.spec.hardware, spec.resources.gpu or 0, seen.policy)
+    gpus = gpu.spread(main.spec.hardware, devices)
+    image = spec.image or seen.policy.images.get(engine.name) or engine.image(gpus)
+    storage = _storage(service, main, seen.policy)
+    drafts = _storage(service, draft, seen.policy, prefix="draft") if draft else Storage()
+    place = Place(
+        model=storage.model,
+        port=port(spec, engine),
+        revision=storage.revision,
+        url=storage.url,
+        gpus=gpus,
+        draft=drafts.model,
+        draft_revision=drafts.revision,
+        default_image=image == engine.image(gpus),
+    )
+    return Serving(
+        engine=engine,
+        image=image,
+        known_image=not spec.image or place.default_image,
+        port=place.port,
+        devices=devices,
+        storage=weights.joined(storage, drafts),
+        launch=engine.launch(msgspec.convert(spec, engine.options, from_attributes=True), place),
+    )
+
+
+def port(spec: InferenceServiceSpec, engine: Engine) -> int:
+    """Return the port that the server listens on."""
+    return spec.container_port or (spec.endpoint.port if spec.endpoint else engine.port)
+
+
+def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Policy, prefix: str = "") -> Storage:
+    assert model.spec, "a Model that is not known is not asked for"
+    spec, meta = service.spec, service.meta
+    return weights.storage(
+        weights.Wanted(meta.namespace, model.name, model.spec),
+        ENGINES[spec.runtime].loads,
+        policy,
+        meta.name,
+        skip_init=bool(spec.skip_model_init),
+        prefix=prefix,
+        env=_token(spec),
+        user=_user(spec),
+    )
+
+
+def _token(spec: InferenceServiceSpec) -> tuple[Json, ...]:
+    """Return the engine's token for the hub, for the container that fetches in its place."""
+    config = spec.vllm_config if spec.runtime == "vllm" else None
+    reference = config.hf_token_secret_ref if config else None
+    return ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
+
+
+def _user(spec: InferenceServiceSpec) -> int:
+    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root."""
+    return int((spec.pod_security_context or {}).get("runAsUser") or downloader.USER)

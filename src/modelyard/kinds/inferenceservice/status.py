@@ -1,0 +1,179 @@
+"""What is true of an inference service now.
+
+From create to Ready it is written twice when all goes well: nothing said here changes while pods are scheduled, fetch
+for a moment, start and load.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core.conditions import Condition, Truth, condition, failing, stored_condition
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
+from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.inferenceservice import download, facts, phases, queue
+from modelyard.kinds.inferenceservice.api import Endpoint, InferenceServiceStatus
+from modelyard.kinds.inferenceservice.cautions import cautions
+from modelyard.kinds.inferenceservice.naming import priority_class
+from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
+from modelyard.kinds.shared import downloads, scheduling
+
+if TYPE_CHECKING:
+    from modelyard.core.plan import Outcome
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+    from modelyard.kinds.inferenceservice.facts import Pods
+
+Json = dict[str, Any]
+
+_SETTLED = (Phase.READY, Phase.STOPPED, Phase.FAILED)
+
+
+def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome) -> InferenceServiceStatus:
+    """Return the status of one service."""
+    pods = facts.look(seen)
+    known = facts.gather(service, seen, outcome, pods)
+    verdict = phases.judge(known)
+    deployment = seen.one(Owned(DEPLOYMENT))
+    waiting = pods.waiting if known.wanted else None
+    return InferenceServiceStatus(
+        phase=verdict.phase,
+        ready_replicas=known.ready,
+        replicas=replicas(known, deployment),
+        desired_replicas=known.wanted,
+        selector=selector(deployment),
+        endpoint=endpoint(service, seen.one(Owned(SERVICE))),
+        model_ready=known.model is None,
+        effective_priority=priority(service, seen),
+        scheduling_status=scheduling_status(known, waiting),
+        scheduling_message=waiting.complaint if waiting else "",
+        waiting_for=facts.waiting_for(pods) if known.wanted else "",
+        queue_position=queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
+        conditions=(
+            condition("Ready", verdict.phase is Phase.READY, verdict.why.reason, verdict.why.message),
+            available(known, verdict),
+            progressing(known, verdict, download.progress(service, seen)),
+            degraded(known, verdict),
+            *gpus(known, deployment),
+            *transfer(service, known, pods, deployment),
+            *cautions(service, seen),
+        ),
+    )
+
+
+def replicas(known: Facts, deployment: Stored | None) -> int:
+    """Return how many pods there are.
+
+    Those that are wanted count as soon as they are asked for, unless the cluster refuses them: they are there a moment
+    later, and a status would be written just to say so.
+    """
+    live = int(deployment.status.get("replicas", 0)) if deployment else 0
+    refused = known.trouble and known.trouble.reason in (Reason.PODS_REFUSED, Reason.PRIORITY_CLASS_NOT_FOUND)
+    return live if refused else max(live, known.wanted)
+
+
+def selector(deployment: Stored | None) -> str:
+    """Return what selects the pods, in the form that autoscalers read."""
+    labels = deployment.spec.get("selector", {}).get("matchLabels", {}) if deployment else {}
+    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def endpoint(service: Object[InferenceServiceSpec], child: Stored | None) -> str:
+    """Return where requests are sent from within the cluster, once there is a Service."""
+    if child is None:
+        return ""
+    port = child.spec["ports"][0]["port"]
+    path = (service.spec.endpoint or Endpoint()).path
+    return f"http://{child.meta.name}.{child.meta.namespace}.svc.cluster.local:{port}{path}"
+
+
+def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
+    """Return what the PriorityClass of the pods is worth; 0 while there is no such class."""
+    found = seen.one(Named(PRIORITY_CLASS, priority_class(service.spec)))
+    return int(found.part("value") or 0) if found else 0
+
+
+def scheduling_status(known: Facts, waiting: scheduling.Placement | None) -> str:
+    """Return in one word why pods have no place to run."""
+    if known.elsewhere:
+        return Reason.WAITING_FOR_METAL_AGENT
+    if waiting is None:
+        return ""
+    if waiting.lacks:
+        return Reason.INSUFFICIENT_GPU
+    return "InsufficientResources" if "Insufficient " in waiting.complaint else Reason.UNSCHEDULABLE
+
+
+def available(known: Facts, verdict: Verdict) -> Condition:
+    """State whether requests are answered: by one pod at least."""
+    if known.ready:
+        return condition(
+            "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count
+        )
+    if verdict.phase is Phase.STOPPED:
+        return condition("Available", False, verdict.why.reason, verdict.why.message)
+    return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
+
+
+def progressing(known: Facts, verdict: Verdict, download: str) -> Condition:
+    """State whether something is under way that needs nobody's help."""
+    why = verdict.why
+    if verdict.phase in (*_SETTLED, Phase.PENDING):
+        return condition("Progressing", verdict.phase is Phase.PENDING, why.reason, why.message)
+    if verdict.phase is Phase.WAITING_FOR_GPU:
+        return condition("Progressing", True, Reason.WAITING_FOR_GPU, "a pod waits for GPUs")
+    if download:
+        return condition("Progressing", True, Reason.DOWNLOADING, download)
+    if why.reason in (Reason.STOPPING, Reason.WAITING_FOR_METAL_AGENT):
+        return condition("Progressing", True, why.reason, why.message)
+    return condition("Progressing", True, Reason.CREATING, known.count)
+
+
+def degraded(known: Facts, verdict: Verdict) -> Condition:
+    """State whether something is wrong, with the cause and the next step."""
+    if known.problem and known.problem.reason in PROBLEMS:
+        return failing("Degraded", known.problem, Truth.TRUE)
+    return condition("Degraded", False, verdict.why.reason, "nothing is known to be wrong")
+
+
+def gpus(known: Facts, deployment: Stored | None) -> tuple[Condition, ...]:
+    """State whether pods get the GPUs that they ask for, if they ask for any."""
+    containers = template(deployment).get("spec", {}).get("containers", ())
+    asked = scheduling.devices(one.get("resources", {}).get("limits", {}) for one in containers)
+    if not asked or known.wanted == 0:
+        return ()
+    if known.shortage:
+        return (failing("GPUAvailable", known.shortage),)
+    if known.ready:
+        devices = ", ".join(f"{name}: {amount}" for name, amount in asked)
+        return (condition("GPUAvailable", True, Reason.SUFFICIENT_GPU, f"each pod has {devices}"),)
+    return (condition("GPUAvailable", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)
+
+
+def transfer(
+    service: Object[InferenceServiceSpec], known: Facts, pods: Pods, deployment: Stored | None
+) -> tuple[Condition, ...]:
+    """State whether weights get into the pods, if pods fetch any."""
+    if known.wanted == 0 or not downloads.fetches(template(deployment)):
+        return ()
+    ends = [ended for pod in pods.latest if (ended := downloads.outcome(pod))]
+    for problem in (ended.problem for ended in ends if ended.problem):
+        return (failing("ModelTransferHealthy", problem),)
+    # That weights have arrived is not worth a write of its own, unless somebody was told that they were on their way.
+    if known.complete or (ends and (known.ready or known.trouble or _was_told(service))):
+        return (condition("ModelTransferHealthy", True, Reason.MODEL_TRANSFER_SUCCEEDED, "the weights are there"),)
+    return (condition("ModelTransferHealthy", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)
+
+
+def template(deployment: Stored | None) -> Json:
+    """Return what pods are made from."""
+    found: Json = deployment.spec.get("template", {}) if deployment else {}
+    return found
+
+
+def _was_told(service: Object[InferenceServiceSpec]) -> bool:
+    before = stored_condition(service.before, "ModelTransferHealthy").get("status")
+    downloading = stored_condition(service.before, "Progressing").get("reason") == Reason.DOWNLOADING
+    return downloading or before in (Truth.TRUE, Truth.FALSE)

@@ -1,0 +1,26 @@
+"""Model: weights, where they come from, and whether they may be served."""
+
+from modelyard.core.probes import LogTail, RemoteWeights
+from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.model import api, plan, reads, rules, status
+from modelyard.kinds.shared import models
+
+MODEL = Kind(
+    resource=models.MODEL,
+    spec=models.ModelSpec,
+    status=api.ModelStatus,
+    reads=reads.reads,
+    plan=plan.plan,
+    summarise=status.summarise,
+    looks_at=(POD, NODE, SECRET, VOLUME_CLAIM),
+    children=(),
+    creates=(JOB, VOLUME_CLAIM),
+    deletes=(JOB,),
+    asks=(RemoteWeights, LogTail),
+    conditions=("Ready", "Available", "Progressing", "Degraded", "WeightsPresent", "SourceDrifted", "FieldsIgnored"),
+    stuck={"phase": api.Phase.FAILED.value},
+    columns=api.COLUMNS,
+    rules=rules.RULES,
+    short_names=("mdl",),
+)

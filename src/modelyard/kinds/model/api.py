@@ -1,0 +1,77 @@
+"""The status of a Model, as users read it back. Its spec is in `kinds/shared/models.py`: services read it too."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from modelyard.core.conditions import Condition
+from modelyard.kinds.contract import Column
+
+
+class Phase(StrEnum):
+    """One word for the state. `Copying` is never written: pods copy local files themselves."""
+
+    PENDING = "Pending"
+    DOWNLOADING = "Downloading"
+    COPYING = "Copying"
+    READY = "Ready"
+    FAILED = "Failed"
+
+
+class GgufReport(Struct, frozen=True, rename="camel"):
+    """What the header of a GGUF file says."""
+
+    architecture: Annotated[str, Meta(description="Such as llama or qwen2.")] = ""
+    model_name: Annotated[str, Meta(description="What its author calls it.")] = ""
+    quantization: Annotated[str, Meta(description="How most of it is quantized, such as Q4_K_M.")] = ""
+    context_length: Annotated[int, Meta(description="How many tokens it was trained to look at.")] = 0
+    embedding_size: Annotated[int, Meta(description="The length of its embeddings.")] = 0
+    layer_count: Annotated[int, Meta(description="How many layers it has.")] = 0
+    head_count: Annotated[int, Meta(description="How many attention heads it has.")] = 0
+    tensor_count: Annotated[int, Meta(description="How many tensors the file holds.")] = 0
+    file_version: Annotated[int, Meta(description="The version of the file format.")] = 0
+    license: Annotated[str, Meta(description="Its license.")] = ""
+
+
+class ModelStatus(Struct, frozen=True, rename="camel"):
+    """What is true of a model."""
+
+    phase: Annotated[Phase, Meta(description="One word for the state. Ready: it may be served.")] = Phase.PENDING
+    size: Annotated[str, Meta(description="How large the weights are; 0 until that is known.")] = "0"
+    path: Annotated[str, Meta(description="Where pods find the weights.")] = ""
+    cache_key: Annotated[str, Meta(description="The folder of the cache: a hash of spec.source.")] = ""
+    sha256: Annotated[str, Meta(description="The hash of the one file, once a pod has computed it.")] = ""
+    source_etag: Annotated[str, Meta(description="The version that upstream had when it was first looked at.")] = field(
+        default="", name="sourceETag"
+    )
+    source_content_length: Annotated[int, Meta(description="How many bytes upstream had then.")] = 0
+    last_revalidated: Annotated[
+        str | None,
+        Meta(description="When upstream last told something new.", extra_json_schema={"format": "date-time"}),
+    ] = None
+    accelerator_ready: Annotated[bool, Meta(description="Whether some node has the accelerator.")] = False
+    gguf: Annotated[GgufReport | None, Meta(description="What the header of the GGUF file says.")] = None
+    last_updated: Annotated[
+        str, Meta(description="When this status last changed.", extra_json_schema={"format": "date-time"})
+    ] = ""
+    observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Meta(
+            description="Ready, Available, Progressing, Degraded, WeightsPresent, SourceDrifted, FieldsIgnored.",
+            max_length=32,
+            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
+
+
+COLUMNS = (
+    Column("PHASE", "string", ".status.phase"),
+    Column("SIZE", "string", ".status.size"),
+    Column("ACCELERATOR", "string", ".spec.hardware.accelerator"),
+    Column("ARCH", "string", ".status.gguf.architecture", wide=True),
+    Column("REASON", "string", '.status.conditions[?(@.type=="Ready")].reason', wide=True),
+)

@@ -1,0 +1,86 @@
+"""Fields that a user has set and that have no effect here, each with the reason. Nothing is ignored in silence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelyard.core.conditions import Condition, condition
+from modelyard.core.reasons import Reason
+from modelyard.core.source import S3, Claim, Hub, Local, parse
+from modelyard.kinds.model import prefetch
+from modelyard.kinds.shared.models import Accelerator, Format, Gpu, RefreshPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.policy import Policy
+    from modelyard.core.source import Source
+    from modelyard.kinds.model.api import GgufReport
+    from modelyard.kinds.shared.models import ModelSpec
+
+TYPE = "FieldsIgnored"
+
+_ONLY_MACS = "only an agent on a Mac uses it, with accelerator metal"
+_ONLY_PODS = "only pods use it, and accelerator metal means a Mac"
+_NOTHING_FETCHED = "nothing is fetched from this source"
+_SERVICE_DECIDES = "only a note: the InferenceService has its own resources"
+
+
+def fields_ignored(spec: ModelSpec, policy: Policy, gguf: GgufReport | None) -> Condition:
+    """State which fields have no effect."""
+    found = [f"{field} ({why})" for field, why in (*_hardware(spec), *_fetching(spec, policy), *_notes(spec, gguf))]
+    if not found:
+        return condition(TYPE, False, Reason.ALL_FIELDS_USED, "every field that is set has an effect")
+    return condition(TYPE, True, Reason.FIELD_IGNORED, f"without effect: {', '.join(found)}")
+
+
+def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
+    hardware, gpu = spec.hardware, spec.hardware.gpu or Gpu()
+    if hardware.accelerator is Accelerator.METAL:
+        of_pods = {
+            "count": gpu.count,
+            "resourceName": gpu.resource_name,
+            "tolerationKey": gpu.toleration_key,
+            "sharding": gpu.sharding,
+        }
+        yield from ((f"spec.hardware.gpu.{name}", _ONLY_PODS) for name, value in of_pods.items() if value)
+        return
+    of_macs = {"memoryBudget": hardware.memory_budget, "memoryFraction": hardware.memory_fraction}
+    yield from ((f"spec.hardware.{name}", _ONLY_MACS) for name, value in of_macs.items() if value)
+    if gpu.enabled is not None and gpu.enabled != (gpu.count > 0):
+        yield "spec.hardware.gpu.enabled", "spec.hardware.gpu.count alone decides how many GPUs a pod gets"
+
+
+def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:
+    source = parse(spec.source)
+    if isinstance(source, Claim | Local) and spec.source_secret_ref:
+        yield "spec.sourceSecretRef", _NOTHING_FETCHED
+    if isinstance(source, Claim) and spec.refresh_policy is RefreshPolicy.ON_CHANGE:
+        yield "spec.refreshPolicy", _NOTHING_FETCHED
+    if spec.sha256 and (why := _unverified(spec, source)):
+        yield "spec.sha256", why
+    obstacle = prefetch.obstacle(spec, policy)
+    if spec.prefetch and obstacle:
+        yield "spec.prefetch", obstacle
+    if spec.prefetch_tolerations and not prefetch.is_wanted(spec, policy):
+        yield "spec.prefetchTolerations", obstacle or "spec.prefetch is false"
+
+
+def _unverified(spec: ModelSpec, source: Source) -> str:
+    if isinstance(source, Claim):
+        return _NOTHING_FETCHED
+    many = (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))
+    if many and spec.format is not Format.GGUF:
+        return "one hash cannot vouch for many files; each is compared with what upstream says of it"
+    return ""
+
+
+def _notes(spec: ModelSpec, gguf: GgufReport | None) -> Iterator[tuple[str, str]]:
+    if spec.hardware.gpu and spec.hardware.gpu.memory:
+        yield "spec.hardware.gpu.memory", _SERVICE_DECIDES
+    if spec.resources and spec.resources.cpu:
+        yield "spec.resources.cpu", _SERVICE_DECIDES
+    if spec.resources and spec.resources.memory:
+        yield "spec.resources.memory", _SERVICE_DECIDES
+    if gguf and spec.quantization and gguf.quantization and spec.quantization.upper() != gguf.quantization.upper():
+        yield "spec.quantization", f"the file says {gguf.quantization}"

@@ -1,0 +1,225 @@
+"""The Job that fetches weights into the shared cache before any service needs them.
+
+A Job cannot be changed, so another order means another Job: the old one is deleted, and the next look creates the new
+one. A finished Job is removed by Kubernetes after a day; that the weights are there is remembered in the status.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from modelyard.core import names
+from modelyard.core.conditions import Problem
+from modelyard.core.intent import fingerprint
+from modelyard.core.plan import Later, Once
+from modelyard.core.policy import CacheMode
+from modelyard.core.probes import LogTail
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import JOB, POD, SECRET
+from modelyard.core.source import S3, Hub, Web, parse
+from modelyard.engines.contract import Loads
+from modelyard.kinds.contract import Asked, Named, Owned
+from modelyard.kinds.model import presence
+from modelyard.kinds.shared import downloader, downloads, labels, pods, podtrouble, secrets, weights
+from modelyard.kinds.shared.models import MODEL_LABEL, Accelerator, Format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.policy import Policy
+    from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.shared.models import ModelSpec
+
+Json = dict[str, Any]
+
+ORDER: Final = "modelyard.dev/order"
+"""On the Job: what it fetches, and where to. A Job that is done stays good for the same order."""
+ATTEMPT: Final = "modelyard.dev/attempt"
+"""On the Job: everything that may decide whether it succeeds, the content of the Secret included."""
+
+RETRY_SECONDS: Final = 600.0
+SETTLING_SECONDS: Final = 10.0
+
+_KEPT_SECONDS: Final = 86400
+_HOPELESS: Final = (10, 11, 12, 13, 14, 15, 16)
+"""Exit codes after which the same attempt would fail in the same way."""
+
+_REMEDIES: Final = podtrouble.Remedies(room="free or add what is missing, or set spec.prefetchTolerations")
+
+
+class Stage(StrEnum):
+    """How far the prefetch is."""
+
+    TO_BEGIN = "there is no Job"
+    RUNNING = "the Job is at work"
+    OUTDATED = "the Job has to make room for another"
+    FAILED = "the Job failed a moment ago"
+    DONE = "the weights are in the cache"
+
+
+def is_wanted(spec: ModelSpec, policy: Policy) -> bool:
+    """Whether there is something to prefetch, and a cache to put it into."""
+    return spec.prefetch and not obstacle(spec, policy)
+
+
+def obstacle(spec: ModelSpec, policy: Policy) -> str:
+    """Return why nothing can be fetched beforehand; empty when it can."""
+    if spec.hardware.accelerator is Accelerator.METAL:
+        return "a Mac outside the cluster has the weights"
+    if not isinstance(parse(spec.source), Web | Hub | S3):
+        return "the weights are in the cluster already"
+    if not policy.cache_path or policy.cache_mode is not CacheMode.SHARED:
+        return "this cluster has no cache that services share"
+    return ""
+
+
+def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
+    """Name the Job, the cache, the pods of the Job, and the log of the one that fetches."""
+    yield Owned(JOB)
+    if not is_wanted(model.spec, seen.policy):
+        return
+    yield presence.CACHE
+    yield Owned(POD)
+    if log := _log(seen):
+        yield log
+
+
+def _log(seen: Seen) -> Asked | None:
+    pods_at_work = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and downloads.running(pod))
+    pod = next(pods_at_work, None)
+    return Asked(LogTail(pod.meta.namespace, pod.meta.name, downloads.CONTAINER)) if pod else None
+
+
+def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
+    """Return how far the prefetch is. Only where it is wanted."""
+    job = seen.one(Owned(JOB))
+    if job is None:
+        memory = presence.remembered(model, seen)
+        return Stage.DONE if memory and memory.confirmed else Stage.TO_BEGIN
+    wanted = _notes(model, seen)
+    if _ended(job, "Complete"):
+        same = job.meta.annotation(ORDER) == wanted[ORDER] and presence.has_cache(seen)
+        return Stage.DONE if same else Stage.OUTDATED
+    failed = _ended(job, "Failed")
+    if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _wait(job, seen) <= 0):
+        return Stage.OUTDATED
+    return Stage.FAILED if failed else Stage.RUNNING
+
+
+def look_again(seen: Seen) -> Later | None:
+    """Return when a Job that failed is replaced."""
+    job = seen.one(Owned(JOB))
+    return Later(_wait(job, seen), "the prefetch failed and is tried again") if job and _ended(job, "Failed") else None
+
+
+def _wait(job: Stored, seen: Seen) -> float:
+    try:
+        failed_at = datetime.fromisoformat(_ended(job, "Failed")["lastTransitionTime"])
+    except (KeyError, TypeError, ValueError):
+        return RETRY_SECONDS
+    return max(0.0, RETRY_SECONDS - (seen.now - failed_at).total_seconds())
+
+
+def _ended(job: Stored, how: str) -> Json:
+    entries = job.status.get("conditions") or ()
+    return next((entry for entry in entries if entry.get("type") == how and entry.get("status") == "True"), {})
+
+
+def failure(seen: Seen, reported: Problem | None) -> Problem:
+    """Return why the Job failed: its pod says it best."""
+    job = seen.one(Owned(JOB))
+    said = str(_ended(job, "Failed").get("message", "")) if job else ""
+    return reported or Problem(
+        Reason.PREFETCH_FAILED,
+        f"the prefetch failed: {said[:512] or 'its Job does not say why'}",
+        "look at the Job with `kubectl describe job`; it is tried again every ten minutes",
+    )
+
+
+def trouble(seen: Seen) -> Problem | None:
+    """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
+    settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
+    return podtrouble.first_trouble(settled, _REMEDIES)
+
+
+def settling(seen: Seen) -> Later | None:
+    """Return when to look at a new pod again: one that finds no place makes no more news."""
+    new = any(_is_new(pod, seen) for pod in seen.all(Owned(POD)))
+    return Later(SETTLING_SECONDS, "the pod of the prefetch is new") if new else None
+
+
+def _is_new(pod: Stored, seen: Seen) -> bool:
+    if not pod.meta.creation_timestamp:
+        return False
+    created = datetime.fromisoformat(pod.meta.creation_timestamp)
+    return (seen.now - created).total_seconds() < SETTLING_SECONDS
+
+
+def progress(seen: Seen) -> str:
+    """Return how far the download is, in words."""
+    log = _log(seen)
+    answer = seen.answer(log) if log else None
+    line = downloads.progress(answer.value) if answer and answer.ok else ""
+    return line or "a Job fetches the weights into the cache"
+
+
+def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:
+    """Return the claim of the cache, and the Job."""
+    body = _body(model, seen)
+    return (*_storage(model, seen.policy).claims, Once(JOB, body["metadata"]["name"], body))
+
+
+def _storage(model: Object[ModelSpec], policy: Policy) -> weights.Storage:
+    loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
+    return weights.storage(weights.Wanted(model.meta.namespace, model.meta.name, model.spec), loads, policy, "")
+
+
+def _body(model: Object[ModelSpec], seen: Seen) -> Json:
+    common = _labels(model.meta.name)
+    meta = {
+        "name": names.dns_label(f"{model.meta.name}-prefetch"),
+        "labels": common,
+        "annotations": _notes(model, seen),
+    }
+    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": meta, "spec": _spec(model, seen.policy)}
+
+
+def _labels(name: str) -> dict[str, str]:
+    ours = labels.common("model", name)
+    # Without `app`: Services of other kinds select their pods by it, and may have the same name.
+    del ours["app"]
+    documented = {names.NAME_LABEL: "llmkube", "app.kubernetes.io/component": "model-prefetch"}
+    return {**ours, **documented, MODEL_LABEL: names.short(name)}
+
+
+def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
+    spec = _spec(model, seen.policy)
+    name = downloader.secret_name(model.spec, parse(model.spec.source))
+    secret = secrets.digest(seen.one(Named(SECRET, name))) if name else ""
+    (container,) = spec["template"]["spec"]["containers"]
+    return {
+        ORDER: fingerprint({"args": container["args"]}),
+        ATTEMPT: fingerprint({"spec": spec, "secret": secret}),
+    }
+
+
+def _spec(model: Object[ModelSpec], policy: Policy) -> Json:
+    storage = _storage(model, policy)
+    group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
+    pod = {
+        "restartPolicy": "Never",
+        "containers": list(storage.init),
+        "volumes": list(storage.volumes),
+        "securityContext": pods.pod_security(group),
+        "tolerations": list(model.spec.prefetch_tolerations),
+    }
+    hopeless = {"containerName": downloads.CONTAINER, "operator": "In", "values": list(_HOPELESS)}
+    return {
+        "backoffLimit": 2,
+        "ttlSecondsAfterFinished": _KEPT_SECONDS,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": hopeless}]},
+        "template": pods.pod_template(_labels(model.meta.name), pod),
+    }

@@ -1,0 +1,164 @@
+"""Whether the weights are there. Only pods can tell, so it is unknown until one has reported.
+
+What a pod reported is remembered in the status for as long as the source is the same and the shared cache is there:
+weights elsewhere go with their pod or their service.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core import names
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, stored_condition
+from modelyard.core.policy import CacheMode
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import POD, VOLUME_CLAIM
+from modelyard.core.source import Claim, cache_key, parse
+from modelyard.engines.contract import Loads
+from modelyard.kinds.contract import Every, Named
+from modelyard.kinds.model.sizes import size_text
+from modelyard.kinds.shared import downloader, downloads
+from modelyard.kinds.shared.models import MODEL_LABEL, Accelerator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.policy import Policy
+    from modelyard.core.stored import Json, Stored
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.shared.models import ModelSpec
+
+TYPE = "WeightsPresent"
+CACHE = Named(VOLUME_CLAIM, downloader.SHARED_CLAIM)
+
+
+class Fetched(Struct, frozen=True):
+    """How the download of these very weights ended in a pod."""
+
+    words: tuple[str, ...]
+    """What its downloader was told first."""
+
+    def __call__(self, pod: Stored) -> downloads.Report | None:
+        """Return what the pod reports; None while it reports nothing, or reports of other weights."""
+        report = downloads.report(pod)
+        if report is None or (report.problem is None and not report.file):
+            return None
+        return report if self.words == _told(pod)[: len(self.words)] else None
+
+
+def _told(pod: Stored) -> tuple[str, ...]:
+    spec = pod.spec
+    containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+    return tuple(next((one.get("args", ()) for one in containers if one.get("name") == downloads.CONTAINER), ()))
+
+
+class Presence(Struct, frozen=True):
+    """What is known of the weights in the cluster."""
+
+    said: Condition
+    problem: Problem | None = None
+    """Why pods could not fetch them."""
+    sha256: str = ""
+    size: str = ""
+    """Empty: not known."""
+    fetched_anew: bool = False
+    """Whether pods have other weights by now than they had before, from the same source."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether somebody has seen them."""
+        return self.said.status is Truth.TRUE
+
+
+def pods(model: Object[ModelSpec], policy: Policy) -> Every | None:
+    """Return the pods that bring these weights, whoever owns them; None when no pod ever does."""
+    spec, meta = model.spec, model.meta
+    source = parse(spec.source)
+    if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
+        return None
+    order = downloader.Order(meta.namespace, meta.name, spec, source, Loads.FILE)
+    facet = Fetched(downloader.recognised_by(order, policy))
+    return Every(POD, facet, meta.namespace, ((MODEL_LABEL, names.short(meta.name)),))
+
+
+def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
+    """Name the pods that bring the weights, and the cache, if they are said to be in there."""
+    if found := pods(model, policy):
+        yield found
+    if stored_condition(model.before, TYPE).get("status") == Truth.TRUE:
+        yield CACHE
+
+
+def has_cache(seen: Seen) -> bool:
+    """Whether there is a cache that outlives pods and services."""
+    shared = seen.policy.cache_path and seen.policy.cache_mode is CacheMode.SHARED
+    return bool(shared) and seen.one(CACHE) is not None
+
+
+def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
+    """Return what is known of the weights: from pods that are there, else from what pods said before they went."""
+    read = pods(model, seen.policy)
+    if read is None:
+        return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _nobody_looks(model.spec)))
+    latest_last = sorted(seen.all(read), key=lambda pod: pod.meta.creation_timestamp or "")
+    reports = [report for pod in latest_last if isinstance(report := read.facet(pod), downloads.Report)]
+    if good := [report for report in reports if report.problem is None]:
+        return _brought(model, good[-1])
+    if problem := next((report.problem for report in reversed(reports) if report.problem), None):
+        return Presence(failing(TYPE, problem), problem)
+    return remembered(model, seen) or Presence(
+        condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, "no pod has fetched them yet")
+    )
+
+
+def _nobody_looks(spec: ModelSpec) -> str:
+    if spec.hardware.accelerator is Accelerator.METAL:
+        return "a Mac outside the cluster has them"
+    return "they are on a claim, and whether they are there shows when a pod serves them"
+
+
+def _brought(model: Object[ModelSpec], report: downloads.Report) -> Presence:
+    before = str(model.before.get("sha256", "")) if is_same_source(model) else ""
+    return Presence(
+        said=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),
+        sha256=report.sha256,
+        size=size_text(report.bytes),
+        fetched_anew=bool(before) and before != report.sha256,
+    )
+
+
+def remembered(model: Object[ModelSpec], seen: Seen) -> Presence | None:
+    """Return what the status still knows of the weights."""
+    said = stated_before(model.before, TYPE)
+    if said is None or not is_same_source(model) or not _stands(model, seen, said.status):
+        return None
+    return Presence(
+        said=said,
+        sha256=str(model.before.get("sha256", "")),
+        size=str(model.before.get("size", "")),
+    )
+
+
+def _stands(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
+    """Whether a memory still holds: weights stay in the cache, and a failure may be over once the spec changes."""
+    if truth is Truth.FALSE:
+        return bool(model.before.get("observedGeneration") == model.meta.generation)
+    if truth is Truth.UNKNOWN or not has_cache(seen):
+        return False
+    wanted, had = model.spec.sha256.lower(), str(model.before.get("sha256", ""))
+    return not (wanted and had and wanted != had)
+
+
+def stated_before(status: Json, kind: str) -> Condition | None:
+    """Return a condition as the stored status has it; None when it has none that we could have written."""
+    stored = stored_condition(status, kind)
+    if stored.get("status") not in set(Truth) or stored.get("reason") not in set(Reason):
+        return None
+    return condition(kind, Truth(stored["status"]), Reason(stored["reason"]), str(stored.get("message", "")))
+
+
+def is_same_source(model: Object[ModelSpec]) -> bool:
+    """Whether the status as it is stored speaks of the source as it is now."""
+    return model.before.get("cacheKey") == cache_key(model.spec.source)

@@ -1,0 +1,25 @@
+"""What a Model depends on. Each part of its status names its own reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelyard.kinds.model import accelerator, prefetch, presence, upstream
+from modelyard.kinds.shared import weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.shared.models import ModelSpec
+
+
+def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
+    """Name everything that plan and status depend on."""
+    yield from weights.reads(model.spec)
+    yield from prefetch.reads(model, seen)
+    yield from presence.reads(model, seen.policy)
+    if nodes := accelerator.nodes(model.spec, seen.policy):
+        yield nodes
+    if question := upstream.question(model.spec, seen.policy):
+        yield question

@@ -1,0 +1,146 @@
+"""What is true of a Model now. Ready means that it may be served, and says nothing of where its weights are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.conditions import Condition, Problem, condition
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import VOLUME_CLAIM
+from modelyard.core.source import Claim, Hub, Local, cache_key, parse
+from modelyard.engines.contract import Loads
+from modelyard.kinds.contract import Named
+from modelyard.kinds.model import accelerator, cautions, prefetch
+from modelyard.kinds.model.api import ModelStatus, Phase
+from modelyard.kinds.model.prefetch import Stage
+from modelyard.kinds.model.presence import Presence, presence
+from modelyard.kinds.model.sizes import size_text
+from modelyard.kinds.model.upstream import upstream
+from modelyard.kinds.shared import weights
+from modelyard.kinds.shared.models import Accelerator, Format
+
+if TYPE_CHECKING:
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.shared.models import ModelSpec
+
+_UNDER_WAY = (Phase.PENDING, Phase.DOWNLOADING)
+
+
+class Standing(Struct, frozen=True):
+    """Where a Model stands: its phase, why, and whether somebody has to do something."""
+
+    phase: Phase
+    reason: Reason
+    message: str
+    troubled: bool = False
+
+
+def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome) -> ModelStatus:
+    """Return the status of one Model."""
+    spec = model.spec
+    reported = presence(model, seen)
+    stands = standing(model, seen, outcome, reported.problem)
+    present = confirmed_by_the_job(reported) if stands.reason is Reason.MODEL_PREFETCHED else reported
+    known = upstream(model, seen, fetched_anew=present.fetched_anew)
+    learned = size_text(known.first.length) if known.first.length else "0"
+    return ModelStatus(
+        phase=stands.phase,
+        size=present.size or learned,
+        path=path(model, seen),
+        cache_key="" if is_a_file_of_a_mac(spec) else cache_key(spec.source),
+        sha256=present.sha256,
+        source_etag=known.first.etag,
+        source_content_length=known.first.length,
+        last_revalidated=known.since,
+        accelerator_ready=not accelerator.missing(spec, seen),
+        gguf=known.gguf,
+        conditions=(
+            *conditions(stands),
+            present.said,
+            known.said,
+            cautions.fields_ignored(spec, seen.policy, known.gguf),
+        ),
+    )
+
+
+def confirmed_by_the_job(reported: Presence) -> Presence:
+    """Return what is known of weights whose prefetch is done, even if its pod left no report."""
+    if reported.confirmed:
+        return reported
+    said = condition(reported.said.type, True, Reason.MODEL_PREFETCHED, "a Job has fetched and verified them")
+    return msgspec.structs.replace(reported, said=said)
+
+
+def is_a_file_of_a_mac(spec: ModelSpec) -> bool:
+    """Whether nobody has to fetch the weights: the agent on the Mac reads them where they are."""
+    return spec.hardware.accelerator is Accelerator.METAL and isinstance(parse(spec.source), Local)
+
+
+def path(model: Object[ModelSpec], seen: Seen) -> str:
+    """Return where pods find the weights; empty when no pod serves them."""
+    if model.spec.hardware.accelerator is Accelerator.METAL:
+        return ""
+    loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
+    wanted = weights.Wanted(model.meta.namespace, model.meta.name, model.spec)
+    return weights.storage(wanted, loads, seen.policy, "").model
+
+
+def standing(model: Object[ModelSpec], seen: Seen, outcome: Outcome, reported: Problem | None) -> Standing:
+    """Return where a Model stands; the first that applies."""
+    if outcome.problem:
+        return _troubled(Phase.FAILED if outcome.problem.reason in PROBLEMS else Phase.PENDING, outcome.problem)
+    if not prefetch.is_wanted(model.spec, seen.policy):
+        return Standing(Phase.READY, *available(model.spec, seen))
+    match prefetch.stage(model, seen):
+        case Stage.DONE:
+            return Standing(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
+        case Stage.FAILED:
+            return _troubled(Phase.FAILED, prefetch.failure(seen, reported))
+    if problem := prefetch.trouble(seen):
+        return _troubled(Phase.DOWNLOADING, problem)
+    return Standing(Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, prefetch.progress(seen))
+
+
+def _troubled(phase: Phase, problem: Problem) -> Standing:
+    return Standing(phase, problem.reason, problem.text, troubled=problem.reason in PROBLEMS)
+
+
+def available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
+    """Return how pods get at the weights of a model that may be served."""
+    reason, message = _available(spec, seen)
+    absent = accelerator.missing(spec, seen)
+    return reason, f"{message}; no node offers {absent}" if absent else message
+
+
+def _available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
+    source = parse(spec.source)
+    if isinstance(source, Claim):
+        return _on_a_claim(source, seen)
+    if is_a_file_of_a_mac(spec):
+        return Reason.METAL_AGENT_MANAGED, "the agent on the Mac reads the file"
+    if isinstance(source, Hub) and not source.file:
+        return Reason.RUNTIME_RESOLVED, "pods fetch the weights when they start, or their engine does"
+    return Reason.WORKLOAD_RESOLVED, "pods fetch the weights when they start"
+
+
+def _on_a_claim(source: Claim, seen: Seen) -> tuple[Reason, str]:
+    claim = seen.one(Named(VOLUME_CLAIM, source.claim))
+    if claim and claim.status.get("phase") == "Bound":
+        return Reason.PVC_MODEL_READY, f"pods mount the claim {source.claim}"
+    # Many classes of storage bind a claim only when a pod uses it: to wait here would be to wait for ever.
+    return Reason.PVC_NOT_BOUND, f"pods mount the claim {source.claim}, which is not bound to a volume yet"
+
+
+def conditions(stands: Standing) -> tuple[Condition, ...]:
+    """State what follows from where a Model stands."""
+    ready, reason, message = stands.phase is Phase.READY, stands.reason, stands.message
+    return (
+        condition("Ready", ready, Reason.READY if ready else reason, message),
+        condition("Available", ready, reason, message),
+        condition("Progressing", stands.phase in _UNDER_WAY, reason, message),
+        condition("Degraded", stands.troubled, reason, message),
+    )

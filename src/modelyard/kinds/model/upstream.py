@@ -1,0 +1,152 @@
+"""What upstream, where the weights come from, says of them: its version, its size, its GGUF header.
+
+The operator looks without credentials, and nothing waits for it. What was learned is kept in the status for as long as
+the source is the same. The first version that was seen is what later ones are compared with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.conditions import Condition, Truth, condition
+from modelyard.core.probes import RemoteWeights
+from modelyard.core.reasons import Reason
+from modelyard.core.source import Hub, Web, parse
+from modelyard.kinds.contract import Asked
+from modelyard.kinds.model.api import GgufReport
+from modelyard.kinds.model.presence import is_same_source, stated_before
+from modelyard.kinds.shared import weights
+from modelyard.kinds.shared.models import Format, RefreshPolicy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from modelyard.core.policy import Policy
+    from modelyard.core.probes import Answer
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.shared.models import ModelSpec
+
+TYPE: Final = "SourceDrifted"
+
+_TELLING: Final = (Reason.UPSTREAM_REFUSED, Reason.UPSTREAM_NOT_FOUND, Reason.ADDRESS_NOT_ALLOWED)
+"""Failures that say something of the source. Of others nothing is said: it would be a write for each Model at once."""
+
+
+class Fingerprint(Struct, frozen=True):
+    """What tells one version of a file from another."""
+
+    etag: str = ""
+    length: int = 0
+
+    def differs(self, other: Fingerprint) -> bool:
+        """Whether these are surely two versions. The ETag decides where both have one."""
+        if self.etag and other.etag:
+            return self.etag != other.etag
+        return bool(self.length and other.length) and self.length != other.length
+
+
+class Upstream(Struct, frozen=True):
+    """What is known of upstream."""
+
+    said: Condition
+    first: Fingerprint = Fingerprint()
+    """The version that others are compared with."""
+    since: str | None = None
+    """When it last told something new."""
+    gguf: GgufReport | None = None
+
+
+def question(spec: ModelSpec, policy: Policy) -> Asked | None:
+    """Return what to ask; None when there is no single file, or when only pods may read it."""
+    url = _url(spec)
+    return Asked(RemoteWeights(url, policy.revalidate_seconds, gguf=spec.format is Format.GGUF)) if url else None
+
+
+def _url(spec: ModelSpec) -> str:
+    if spec.source_secret_ref:
+        return ""
+    match source := parse(spec.source):
+        case Web():
+            return source.url
+        case Hub():
+            return weights.hub_url(source)
+    return ""
+
+
+def upstream(model: Object[ModelSpec], seen: Seen, *, fetched_anew: bool) -> Upstream:
+    """Return what is known, from the latest answer or from what was known before."""
+    asked = question(model.spec, seen.policy)
+    before = _remembered(model)
+    if asked is None:
+        why = "upstream is compared only where spec.source names one file that can be read without a Secret"
+        return _with(before, condition(TYPE, Truth.UNKNOWN, Reason.NOT_COMPARED, why))
+    answer = seen.answer(asked)
+    if answer is None or not answer.ok:
+        return _unanswered(answer, before)
+    found = _fingerprint(answer.value)
+    if before.since is None or fetched_anew:
+        return Upstream(_in_sync(), found, _timestamp(seen.now), _header(answer.value) or before.gguf)
+    drifted = before.first.differs(found)
+    said = _drifted(model.spec) if drifted else _in_sync()
+    since = before.since if said.status == before.said.status else _timestamp(seen.now)
+    return Upstream(said, before.first, since, before.gguf or _header(answer.value))
+
+
+def _unanswered(answer: Answer | None, before: Upstream) -> Upstream:
+    """Return what was known before. Only when nothing was, the failure itself is worth saying."""
+    if before.since is not None or (answer is None and before.said.reason in _TELLING):
+        return before
+    if answer and answer.reason in _TELLING:
+        return _with(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
+    return _with(before, _unknown())
+
+
+def _unknown() -> Condition:
+    # The same words before the first answer and without one: of a thousand Models, none is written twice for this.
+    message = "upstream has not answered the operator, so its version is not known; pods fetch from it all the same"
+    return condition(TYPE, Truth.UNKNOWN, Reason.UPSTREAM_UNREACHABLE, message)
+
+
+def _with(before: Upstream, said: Condition) -> Upstream:
+    return msgspec.structs.replace(before, said=said)
+
+
+def _remembered(model: Object[ModelSpec]) -> Upstream:
+    status = model.before
+    if not is_same_source(model):
+        return Upstream(_unknown())
+    return Upstream(
+        said=stated_before(status, TYPE) or _unknown(),
+        first=Fingerprint(str(status.get("sourceETag", "")), int(status.get("sourceContentLength", 0))),
+        since=status.get("lastRevalidated"),
+        gguf=_header(status),
+    )
+
+
+def _fingerprint(value: dict[str, Any]) -> Fingerprint:
+    return Fingerprint(str(value.get("etag") or ""), int(value.get("contentLength") or 0))
+
+
+def _header(value: dict[str, Any]) -> GgufReport | None:
+    try:
+        return msgspec.convert(value.get("gguf"), GgufReport | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def _in_sync() -> Condition:
+    return condition(TYPE, False, Reason.IN_SYNC, "upstream has the version that was seen first")
+
+
+def _drifted(spec: ModelSpec) -> Condition:
+    remedy = "pods that start from now on fetch it"
+    if spec.refresh_policy is RefreshPolicy.IF_NOT_PRESENT:
+        remedy = "set spec.refreshPolicy to OnChange and restart the pods to use it"
+    return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"upstream has another version than before; {remedy}")
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

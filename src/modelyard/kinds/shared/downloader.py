@@ -1,0 +1,271 @@
+"""The container that fetches weights, the volumes it works on, and where it puts them.
+
+Services run it before their engine starts, the prefetch Job runs it alone: both build it here, so that one finds what
+the other has fetched.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from modelyard.core import names
+from modelyard.core.plan import Once
+from modelyard.core.policy import AccessMode, CacheMode, Policy
+from modelyard.core.resources import VOLUME_CLAIM
+from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, redacted
+from modelyard.engines.contract import Loads
+from modelyard.kinds.shared import pods
+from modelyard.kinds.shared.downloads import CONTAINER
+from modelyard.kinds.shared.models import Format, ModelSpec, RefreshPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+USER: Final = 1000
+"""Numeric, so that the kubelet can tell that it is not root; the same for all, so that one can go on with another's."""
+
+SHARED_CLAIM: Final = "llmkube-model-cache"
+
+_CACHE, _NO_CACHE, _HOME, _CERTIFICATES, _HOST = (
+    "model-cache",
+    "model-storage",
+    "fetch-home",
+    "custom-certs",
+    "host-model",
+)
+_MODELS: Final = "/models"
+_PART: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
+_MOST_PARTS: Final = 200
+
+
+class Order(Struct, frozen=True):
+    """What is to be fetched, and for whom."""
+
+    namespace: str
+    name: str
+    spec: ModelSpec
+    source: Source
+    loads: Loads
+    prefix: str = ""
+
+    @property
+    def many(self) -> bool:
+        """Whether the source names a collection of files, of which the engine serves the folder."""
+        many = (isinstance(self.source, Hub) and not self.source.file) or (
+            isinstance(self.source, S3) and self.source.key.endswith("/")
+        )
+        return many and self.loads is Loads.FOLDER
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the engine is told a folder, and not a file."""
+        return self.many or (self.loads is Loads.FOLDER and self.spec.format is not Format.GGUF)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of all parts of a split model, from the name of any of them; empty when it is not split."""
+        return _parts(_file_of(self.source))
+
+
+def is_lonely_part(source: Source) -> bool:
+    """Whether a source names a part of a split model from a place that cannot be asked for the others."""
+    parts = _parts(_file_of(source))
+    if not parts or isinstance(source, Hub):
+        return False
+    return not isinstance(source, S3) or "/" not in source.key or len(parts) > _MOST_PARTS
+
+
+def _parts(file: str) -> tuple[str, ...]:
+    found = _PART.fullmatch(file)
+    count = int(found["count"]) if found else 1
+    if not found or count < 2:
+        return ()
+    # One more than we fetch is enough to tell that there are too many.
+    numbers = range(1, min(count, _MOST_PARTS + 1) + 1)
+    return tuple(f"{found['stem']}-{number:05d}-of-{found['count']}{found['ending']}" for number in numbers)
+
+
+def _file_of(source: Source) -> str:
+    match source:
+        case Web():
+            return source.name
+        case Hub():
+            return source.file
+        case S3():
+            return source.key.rpartition("/")[2]
+        case Local():
+            return posixpath.basename(source.path)
+    return ""
+
+
+def secret_name(spec: ModelSpec, source: Source) -> str:
+    """Return the Secret that the downloader needs; empty when nothing is fetched over a network."""
+    return spec.source_secret_ref.name if spec.source_secret_ref and isinstance(source, Web | Hub | S3) else ""
+
+
+def resolve_url(source: Hub) -> str:
+    """Return where a file of a repository is."""
+    return f"https://huggingface.co/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
+
+
+def root(policy: Policy) -> str:
+    """Return the folder under which pods find weights."""
+    return policy.cache_path or _MODELS
+
+
+def path(order: Order, policy: Policy) -> str:
+    """Return what the engine is told to load."""
+    if order.is_folder:
+        return folder(order, policy)
+    return f"{folder(order, policy)}/{order.parts[0] if order.parts else link(order, policy)}"
+
+
+def folder(order: Order, policy: Policy) -> str:
+    """Return the folder that the files are put into."""
+    if policy.cache_path:
+        return f"{policy.cache_path}/{cache_key(order.spec.source)}"
+    # Two models of one pod must not share a folder: what one brings is not part of the other.
+    own = f"{_MODELS}/{order.prefix}" if order.prefix else _MODELS
+    return f"{own}/{order.namespace}-{order.name}" if order.is_folder else own
+
+
+def link(order: Order, policy: Policy) -> str:
+    """Return the name that the one file can be found by, whatever upstream calls it."""
+    return f"{plain(order.name)}.gguf" if policy.cache_path else f"{order.namespace}-{order.name}.gguf"
+
+
+def plain(name: str) -> str:
+    """Return a file name made of letters, digits, dots, dashes and underscores only."""
+    clean = re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "-", name)).strip("-._")
+    return clean or "model"
+
+
+def weights_volume(policy: Policy, service: str) -> Json:
+    """Return the volume that weights are fetched onto: the cache, or a folder that lives and dies with the pod."""
+    if not policy.cache_path:
+        return {"name": _NO_CACHE, "emptyDir": {}}
+    return {"name": _CACHE, "persistentVolumeClaim": {"claimName": _claim_name(policy, service)}}
+
+
+def other_volumes(order: Order, policy: Policy) -> Iterator[Json]:
+    """Return what the downloader needs besides: somewhere to write, certificates, the file of the node."""
+    yield {"name": _HOME, "emptyDir": {}}
+    if policy.ca_configmap:
+        yield {"name": _CERTIFICATES, "configMap": {"name": policy.ca_configmap}}
+    if isinstance(order.source, Local):
+        yield {"name": _host(order), "hostPath": {"path": order.source.path, "type": "File"}}
+
+
+def claims(policy: Policy, service: str) -> tuple[Once, ...]:
+    """Return the claim of the cache. The shared one belongs to nobody and is never changed."""
+    if not policy.cache_path:
+        return ()
+    shared = policy.cache_mode is CacheMode.SHARED
+    name = _claim_name(policy, service)
+    labels = {
+        names.NAME_LABEL: "llmkube",
+        "app.kubernetes.io/component": "model-cache",
+        names.MANAGED_BY: names.MANAGER,
+    }
+    spec = {
+        "accessModes": [(policy.cache_access if shared else AccessMode.ONE_NODE).value],
+        "resources": {"requests": {"storage": policy.cache_size}},
+        "storageClassName": policy.cache_class,
+    }
+    body = {
+        "apiVersion": VOLUME_CLAIM.api_version,
+        "kind": VOLUME_CLAIM.kind,
+        "metadata": {"name": name, "labels": labels},
+        # An empty class would mean "no class"; only left out does it mean the cluster's default.
+        "spec": pods.without_empty(spec),
+    }
+    return (Once(VOLUME_CLAIM, name, body, shared=shared),)
+
+
+def _claim_name(policy: Policy, service: str) -> str:
+    return SHARED_CLAIM if policy.cache_mode is CacheMode.SHARED else f"{service}-model-cache"
+
+
+def container(order: Order, policy: Policy, env: tuple[Json, ...] = (), user: int = USER) -> Json:
+    """Return the container that fetches, and says in its termination message how that went."""
+    secret = secret_name(order.spec, order.source)
+    security = {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
+    body = {
+        "name": f"{order.prefix}-{CONTAINER}" if order.prefix else CONTAINER,
+        "image": policy.fetch_image,
+        "command": ["modelyard"],
+        "args": ["fetch", *_arguments(order, policy)],
+        "env": pods.unique_env([{"name": "HOME", "value": "/tmp"}], _hidden(order), env),  # noqa: S108 - an emptyDir of the pod's own
+        "envFrom": [{"secretRef": {"name": secret}}] if secret else [],
+        "resources": {"requests": pods.DEFAULT_REQUESTS},
+        "volumeMounts": list(_mounts(order, policy)),
+        "securityContext": pods.container_security(security),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    return pods.without_empty(body)
+
+
+def recognised_by(order: Order, policy: Policy) -> tuple[str, ...]:
+    """Return the first words of every downloader that brings these weights, for whichever engine."""
+    place = ("--to", folder(order, policy)) if policy.cache_path else ()
+    return ("fetch", *_what(order), *place)
+
+
+def _mounts(order: Order, policy: Policy) -> Iterator[Json]:
+    yield {"name": _CACHE if policy.cache_path else _NO_CACHE, "mountPath": root(policy)}
+    yield {"name": _HOME, "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
+    if policy.ca_configmap:
+        yield {"name": _CERTIFICATES, "mountPath": "/custom-certs", "readOnly": True}
+    if isinstance(order.source, Local):
+        yield {"name": _host(order), "mountPath": _host_file(order.source), "readOnly": True}
+
+
+def _arguments(order: Order, policy: Policy) -> Iterator[str]:
+    yield from _what(order)
+    yield from ("--to", folder(order, policy))
+    if order.many:
+        yield "--all"
+    elif not order.parts and not order.is_folder:
+        yield from ("--link", link(order, policy))
+    if order.spec.sha256 and not order.many and not order.parts:
+        yield from ("--sha256", order.spec.sha256.lower())
+    if order.spec.refresh_policy is RefreshPolicy.ON_CHANGE:
+        yield from ("--refresh", "on-change")
+    if policy.ca_configmap:
+        yield from ("--ca", "/custom-certs/ca.crt")
+
+
+def _what(order: Order) -> Iterator[str]:
+    match order.source:
+        case Local():
+            # The file itself and nothing beside it, wherever a node without containers really has it.
+            yield from (_host_file(order.source), "--allow-root", _host_file(order.source))
+        case S3() if order.parts:
+            # A bucket is not asked what belongs together, but the name of one part tells the names of all.
+            yield order.spec.source.rpartition("/")[0] + "/"
+            yield from (word for part in order.parts for word in ("--file", part))
+        case _ if not _hidden(order):
+            yield order.spec.source
+
+
+def _hidden(order: Order) -> list[Json]:
+    """Return the source as a variable if it holds a password or a signature: arguments show in lists of processes."""
+    if redacted(order.spec.source) == order.spec.source:
+        return []
+    return [{"name": "MODEL_SOURCE", "value": order.spec.source}]
+
+
+def _host(order: Order) -> str:
+    return f"{order.prefix}-{_HOST}" if order.prefix else _HOST
+
+
+def _host_file(source: Local) -> str:
+    # Not the name as it is: a mount path must not hold a colon.
+    return f"/{_HOST}/{plain(posixpath.basename(source.path))}"

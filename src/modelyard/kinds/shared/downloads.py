@@ -1,0 +1,207 @@
+"""What the downloaders of a pod report: how they ended, and how far they are.
+
+A downloader is `modelyard fetch`, in a container of its own. It ends with a code for each thing that
+somebody has to do about it, and with one line of JSON. That line speaks of its options; users set those elsewhere, and
+are told where.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import Reason
+from modelyard.kinds.shared import podtrouble
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Stored
+
+Json = dict[str, Any]
+
+CONTAINER: Final = "model-downloader"
+"""What the container is called. That of a draft model has a prefix."""
+
+STOPPED: Final = 143
+"""It was told to stop. That says nothing of the weights, and it runs again."""
+
+_MIB, _GIB = 2**20, 2**30
+
+
+class Ending(Struct, frozen=True):
+    """One way in which a download fails."""
+
+    reason: Reason
+    message: str
+    remedy: str
+    """These two are for when the downloader left no words."""
+    field: str = ""
+    """Where users set what has to change."""
+
+
+ENDINGS: Final = {
+    10: Ending(
+        Reason.MODEL_SOURCE_INVALID, "the source cannot be fetched", "correct it", field="spec.source of the Model"
+    ),
+    11: Ending(
+        Reason.MODEL_SOURCE_UNAUTHORIZED,
+        "the source does not let us read it",
+        "check the credentials",
+        field="spec.sourceSecretRef of the Model",
+    ),
+    12: Ending(
+        Reason.MODEL_SOURCE_NOT_FOUND, "the source is not there", "correct it", field="spec.source of the Model"
+    ),
+    13: Ending(
+        Reason.MODEL_CHECKSUM_MISMATCH,
+        "the weights are not those that were expected",
+        "check the hash",
+        field="spec.sha256 of the Model",
+    ),
+    14: Ending(Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume has no room for the weights", "enlarge the volume"),
+    15: Ending(
+        Reason.MODEL_VOLUME_NOT_WRITABLE,
+        "the volume for the weights cannot be written",
+        "set a group that may",
+        field="fsGroup of spec.podSecurityContext",
+    ),
+    16: Ending(
+        Reason.MODEL_SOURCE_REFUSED,
+        "the downloader refuses the source",
+        f"read its output with `kubectl logs -c {CONTAINER}`",
+    ),
+    17: Ending(
+        Reason.MODEL_SOURCE_UNREACHABLE,
+        "the source cannot be reached",
+        "it is tried again; check the network if this stays",
+    ),
+}
+"""By exit code, as docs/guides/fetch.md lists them."""
+
+_WHERE_IT_IS_SET: Final = {
+    "--file": "spec.source of the Model (hf://org/repo/FILE)",
+    "--sha256": "spec.sha256 of the Model",
+    "--ca": "the operator's --ca-cert-configmap",
+    "--allow-root": "the operator's --allowed-host-path-roots",
+}
+
+
+class Result(Struct, frozen=True):
+    """The line that a downloader leaves behind."""
+
+    message: str = ""
+    remedy: str = ""
+    bytes: int = 0
+    sha256: str = ""
+    file: str = ""
+
+
+class Report(Struct, frozen=True):
+    """How a download ended."""
+
+    problem: Problem | None = None
+    """None: the weights are there."""
+    bytes: int = 0
+    sha256: str = ""
+    file: str = ""
+
+
+def report(pod: Stored, container: str = CONTAINER) -> Report | None:
+    """Return how a download ended last; None while nothing is known of it.
+
+    A failure stands while it is tried again: only success takes it back.
+    """
+    status = _downloaders(pod).get(container, {})
+    ended = status.get("state", {}).get("terminated")
+    before = status.get("lastState", {}).get("terminated", {})
+    if ended is None and before.get("exitCode", 0) == 0:
+        return None
+    return _read(container, ended or before)
+
+
+def outcome(pod: Stored) -> Report | None:
+    """Return the first failure of a pod's downloaders, or success once all have ended well. Drafts have one, too."""
+    reports = [report(pod, name) for name in _downloaders(pod)]
+    failed = next((one for one in reports if one and one.problem), None)
+    return failed or (reports[0] if all(reports) and reports else None)
+
+
+def running(pod: Stored) -> str:
+    """Return the name of the downloader that is at work, if one is."""
+    found = (name for name, status in _downloaders(pod).items() if "running" in status.get("state", {}))
+    return next(found, "")
+
+
+def fetches(template: Json) -> bool:
+    """Whether pods of a template fetch weights before they start."""
+    return any(_is_downloader(one) for one in template.get("spec", {}).get("initContainers", ()))
+
+
+def progress(line: Json) -> str:
+    """Return how far a download is, from a line of its log; empty when the line does not say. Rounded: it is shown."""
+    done, total = line.get("bytes"), line.get("total")
+    if not isinstance(done, int) or "result" in line:
+        return ""
+    if not isinstance(total, int):
+        return f"downloading: {_amount(done)}"
+    return f"downloading: {_number(done, total)} of {_amount(total)}"
+
+
+def _downloaders(pod: Stored) -> dict[str, Json]:
+    status = pod.status
+    # A Job that does nothing but fetch has it as its only container.
+    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return {one["name"]: one for one in containers if _is_downloader(one)}
+
+
+def _is_downloader(container: Json) -> bool:
+    return str(container.get("name", "")).endswith(CONTAINER)
+
+
+def _read(container: str, ended: Json) -> Report | None:
+    code, line = int(ended.get("exitCode", 0)), _result(str(ended.get("message", "")))
+    if code == STOPPED:
+        return None
+    if code == 0:
+        return Report(bytes=line.bytes, sha256=line.sha256, file=line.file)
+    return Report(problem=_problem(code, line) or podtrouble.crash(container, ended, podtrouble.USUAL))
+
+
+def _result(message: str) -> Result:
+    # With terminationMessagePolicy FallbackToLogsOnError it may be the end of the log instead: the last line counts.
+    try:
+        return msgspec.json.decode(message.strip().rpartition("\n")[2], type=Result)
+    except msgspec.DecodeError:
+        return Result()
+
+
+def _problem(code: int, line: Result) -> Problem | None:
+    ending = ENDINGS.get(code)
+    if ending is None:
+        return None
+    untrusted = ending.reason is Reason.MODEL_SOURCE_REFUSED and "certificate" in line.message
+    reason = Reason.MODEL_SOURCE_UNTRUSTED if untrusted else ending.reason
+    remedy = in_our_words(line.remedy) or ending.remedy
+    where = f" ({ending.field})" if ending.field else ""
+    return Problem(reason, _readable(line.message) or ending.message, f"{remedy}{where}")
+
+
+def _readable(message: str) -> str:
+    """Shorten big numbers. Room on a shared volume changes all the time; rounded, it is news less often."""
+    return re.sub(r"\b\d{7,}\b( bytes)?", lambda found: _amount(int(found[0].split()[0])), message)
+
+
+def in_our_words(remedy: str) -> str:
+    """Return a remedy of the downloader with the names of fields and settings in place of its options."""
+    return re.sub(r"--[a-z0-9-]+", lambda found: _WHERE_IT_IS_SET.get(found[0], found[0]), _readable(remedy))
+
+
+def _amount(size: int) -> str:
+    return f"{_number(size, size)} {'GiB' if size >= _GIB else 'MiB'}"
+
+
+def _number(size: int, scale: int) -> str:
+    return f"{size / _GIB:.1f}" if scale >= _GIB else f"{size // _MIB}"

@@ -1,0 +1,124 @@
+"""What the scheduler says of a pod: whether it waits and for what, and whether it had to make room.
+
+The scheduler counts nodes in its messages and repeats them whenever it tries again. What is kept of them here changes
+only when something else is missing, so that a status which shows it is written once. Fields are decoded by type and not
+as a whole, because the GPU queue looks at all pods of the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from modelyard.core.stored import Stored
+
+_COUNTED: Final = re.compile(r"\d+/\d+ nodes are available: (?P<complaints>.*)", re.DOTALL)
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
+"""What the scheduler says for a moment of every pod whose claim was made a moment before it."""
+
+_AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims).*", re.DOTALL)
+
+
+class _Condition(Struct, frozen=True, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class _Status(Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Amounts(Struct, frozen=True):
+    limits: dict[str, str | int] = {}
+
+
+class _Container(Struct, frozen=True):
+    resources: _Amounts = _Amounts()
+
+
+class _Spec(Struct, frozen=True):
+    priority: int = 0
+    containers: tuple[_Container, ...] = ()
+
+
+_SPEC: Final = msgspec.json.Decoder(_Spec)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+class Placement(Struct, frozen=True):
+    """How a pod stands with the scheduler."""
+
+    waits: bool = False
+    """Whether the scheduler looked for a node and found none."""
+    complaint: str = ""
+    """Why it found none: what is missing, without the numbers of nodes."""
+    lacks: str = ""
+    """The resource of GPUs of which no node has enough left; empty when it is not GPUs that are missing."""
+    gpus: tuple[tuple[str, int], ...] = ()
+    """What the pod asks for that only devices have: resource names and amounts."""
+    since: str = ""
+    """Since when it waits."""
+    ready: bool = False
+    preempted: bool = False
+    """Whether it is being removed in favour of a pod of a higher priority."""
+    priority: int = 0
+
+
+def look(pod: Stored) -> Placement:
+    """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing."""
+    spec, status = _SPEC.decode(pod.parts.get("spec", b"{}")), _STATUS.decode(pod.parts.get("status", b"{}"))
+    by_type = {condition.type: condition for condition in status.conditions}
+    scheduled = by_type.get("PodScheduled", _Condition())
+    waits = scheduled.status == "False" and not pod.meta.deleting and status.phase in ("", "Pending")
+    gpus = devices(container.resources.limits for container in spec.containers)
+    found = complaints(scheduled.message) if waits else ()
+    lacks = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
+    if lacks:
+        # What is wrong with nodes that have no GPUs anyway changes with every node that comes and goes.
+        found = tuple(complaint for complaint in found if complaint.startswith("Insufficient "))
+    return Placement(
+        waits=waits,
+        complaint=", ".join(found),
+        lacks=lacks,
+        gpus=gpus,
+        since=scheduled.last_transition_time if waits else "",
+        ready=_holds(by_type.get("Ready")) and not pod.meta.deleting,
+        preempted=_preempted(by_type.get("DisruptionTarget")),
+        priority=spec.priority,
+    )
+
+
+def complaints(message: str) -> tuple[str, ...]:
+    """Return what nodes lack, from a message such as `0/3 nodes are available: 3 Insufficient cpu. preemption: ...`.
+
+    A message of another form is one complaint, as it stands.
+    """
+    counted = _COUNTED.fullmatch(message)
+    if counted is None:
+        return (message,)
+    parts = re.split(r", (?=\d+ )", _AFTERTHOUGHT.sub("", counted["complaints"]).rstrip(". "))
+    return tuple(sorted({re.sub(r"^\d+ ", "", part) for part in parts}))
+
+
+def devices(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int], ...]:
+    """Return what containers ask for that only devices have. Kubernetes' own resources have no domain in their name."""
+    asked = ((name, int(amount)) for one in limits for name, amount in one.items() if "/" in name)
+    return tuple(sorted((name, amount) for name, amount in asked if amount))
+
+
+def _holds(condition: _Condition | None) -> bool:
+    return condition is not None and condition.status == "True"
+
+
+def _preempted(condition: _Condition | None) -> bool:
+    return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"

@@ -1,0 +1,216 @@
+"""Whether a model may be served, and how its weights get into a pod. Model and InferenceService share it.
+
+Pure: what it says of claims and Secrets comes from what was seen. The fetching itself is done by the container that is
+built in `downloader.py`, inside the pod.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.plan import Once
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import SECRET, VOLUME_CLAIM
+from modelyard.core.source import MAIN, S3, Claim, Hub, Local, Source, Web, parse
+from modelyard.engines.contract import Loads
+from modelyard.kinds.contract import Named, Read, Seen
+from modelyard.kinds.shared import downloader, secrets
+from modelyard.kinds.shared.models import Accelerator, ModelSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from modelyard.core.policy import Policy
+
+Json = dict[str, Any]
+
+CLAIM_VOLUME: Final = "model-source"
+CLAIM_FOLDER: Final = "/model-source"
+S3_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+class Wanted(Struct, frozen=True):
+    """A Model, as far as a pod that serves it needs to know."""
+
+    namespace: str
+    name: str
+    spec: ModelSpec
+
+
+class Storage(Struct, frozen=True):
+    """The parts of a pod that have to do with weights."""
+
+    model: str = ""
+    """What the engine is told to serve: a path, or a repository id."""
+    revision: str = ""
+    """Of a repository id: which version; empty: its main one."""
+    url: str = ""
+    """For an engine that downloads by itself: where the one file is; empty: the source names no single file."""
+    volumes: tuple[Json, ...] = ()
+    mounts: tuple[Json, ...] = ()
+    """Of the serving container, read-only."""
+    init: tuple[Json, ...] = ()
+    """Init containers."""
+    claims: tuple[Once, ...] = ()
+    """Volume claims that must exist first."""
+
+
+def reads(spec: ModelSpec) -> Iterator[Read]:
+    """Name what decides whether a model may be served: its claim, its Secret."""
+    source = understood(spec)
+    if isinstance(source, Claim):
+        yield Named(VOLUME_CLAIM, source.claim)
+    if source and (secret := downloader.secret_name(spec, source)):
+        yield Named(SECRET, secret)
+
+
+def trouble(spec: ModelSpec, seen: Seen) -> Problem | None:
+    """Return why a model may not be served (yet)."""
+    try:
+        source = parse(spec.source)
+    except SpecInvalid as error:
+        return Problem(Reason.INVALID_SPEC, f"spec.source of the Model {error.wrong}", error.remedy)
+    return _source_trouble(spec, source, seen) or _secret_trouble(spec, source, seen)
+
+
+def unfit(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Problem | None:
+    """Return why an engine that loads like this cannot get this model, although others can."""
+    source = understood(spec)
+    if source is None or isinstance(source, Hub | Claim) or loads is Loads.NOTHING:
+        return None
+    if loads is Loads.ITSELF:
+        remedy = "write org/repo or pvc://claim/path in the Model's spec.source, or choose another runtime"
+        return Problem(Reason.SOURCE_UNFIT, "this runtime loads from the hub or from a claim only", remedy)
+    if skip_init and not (isinstance(source, Web) and loads is Loads.FILE):
+        remedy = "remove spec.skipModelInit from the service"
+        return Problem(Reason.SOURCE_UNFIT, "this runtime cannot load the Model's spec.source by itself", remedy)
+    return None
+
+
+def understood(spec: ModelSpec) -> Source | None:
+    """Return what the source means; None when it means nothing."""
+    try:
+        return parse(spec.source)
+    except SpecInvalid:
+        return None
+
+
+def _source_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
+    if isinstance(source, Claim):
+        return _claim_trouble(source, seen)
+    if spec.hardware.accelerator is Accelerator.METAL:
+        return None
+    if downloader.is_lonely_part(source):
+        return Problem(
+            Reason.SOURCE_UNFIT,
+            "spec.source names one part of a split model, and the other parts cannot be fetched with it",
+            "use hf://org/repo/FIRST-PART, s3://bucket/folder/FIRST-PART or pvc://claim/FIRST-PART",
+        )
+    return _local_trouble(source, seen.policy.local_roots) if isinstance(source, Local) else None
+
+
+def _claim_trouble(source: Claim, seen: Seen) -> Problem | None:
+    claim = seen.one(Named(VOLUME_CLAIM, source.claim))
+    if claim is None:
+        message = f"the claim {source.claim} that spec.source names does not exist in this namespace"
+        return Problem(Reason.PVC_NOT_FOUND, message, "create it, or correct spec.source")
+    if claim.status.get("phase") == "Lost":
+        message = f"the claim {source.claim} has lost its volume"
+        return Problem(Reason.PVC_LOST, message, "restore the volume, or put the weights on another claim")
+    return None
+
+
+def _local_trouble(source: Local, roots: Sequence[str]) -> Problem | None:
+    if any(_is_below(source.path, root) for root in roots):
+        return None
+    return Problem(
+        Reason.SOURCE_NOT_ALLOWED,
+        f"the path {source.path} of nodes is not below a folder that local sources may be in",
+        "move the file, or let an administrator name its folder in --allowed-host-path-roots",
+    )
+
+
+def _is_below(path: str, root: str) -> bool:
+    clean, folder = posixpath.normpath(path), posixpath.normpath(root)
+    return clean == folder or clean.startswith(f"{folder.rstrip('/')}/")
+
+
+def _secret_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
+    keys = S3_KEYS if isinstance(source, S3) else ()
+    return secrets.missing(seen, downloader.secret_name(spec, source), keys, "spec.sourceSecretRef")
+
+
+def storage(
+    model: Wanted,
+    loads: Loads,
+    policy: Policy,
+    service: str,
+    *,
+    skip_init: bool = False,
+    prefix: str = "",
+    env: tuple[Json, ...] = (),
+    user: int = downloader.USER,
+) -> Storage:
+    """Return how the weights of a model get into a pod of a service.
+
+    `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it. Only
+    of models without `trouble`, for engines that are not `unfit`.
+    """
+    source = parse(model.spec.source)
+    if isinstance(source, Claim):
+        return _mounted(source, prefix)
+    if loads is Loads.NOTHING:
+        return Storage()
+    if loads is Loads.ITSELF or skip_init:
+        return _left_to_the_engine(source)
+    order = downloader.Order(model.namespace, model.name, model.spec, source, loads, prefix)
+    volume = downloader.weights_volume(policy, service)
+    return Storage(
+        model=downloader.path(order, policy),
+        volumes=(volume, *downloader.other_volumes(order, policy)),
+        mounts=({"name": volume["name"], "mountPath": downloader.root(policy), "readOnly": True},),
+        init=(downloader.container(order, policy, env, user),),
+        claims=downloader.claims(policy, service),
+    )
+
+
+def joined(one: Storage, other: Storage) -> Storage:
+    """Return what a pod needs that has two models. What both need is there once; the engine is told of the first."""
+    return Storage(
+        model=one.model,
+        revision=one.revision,
+        url=one.url,
+        volumes=tuple({volume["name"]: volume for volume in (*one.volumes, *other.volumes)}.values()),
+        mounts=tuple({mount["mountPath"]: mount for mount in (*one.mounts, *other.mounts)}.values()),
+        init=(*one.init, *other.init),
+        claims=tuple({claim.name: claim for claim in (*one.claims, *other.claims)}.values()),
+    )
+
+
+def hub_url(source: Hub) -> str:
+    """Return where one file of a repository is; empty when the source names none."""
+    return downloader.resolve_url(source) if source.file else ""
+
+
+def _mounted(source: Claim, prefix: str) -> Storage:
+    name = f"{prefix}-{CLAIM_VOLUME}" if prefix else CLAIM_VOLUME
+    folder = f"/{prefix}{CLAIM_FOLDER}" if prefix else CLAIM_FOLDER
+    return Storage(
+        model=f"{folder}/{source.path}",
+        volumes=({"name": name, "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}},),
+        mounts=({"name": name, "mountPath": folder, "readOnly": True},),
+    )
+
+
+def _left_to_the_engine(source: Source) -> Storage:
+    match source:
+        case Hub():
+            return Storage(source.repo, "" if source.revision == MAIN else source.revision, hub_url(source))
+        case Web():
+            return Storage(url=source.url)
+    return Storage()

@@ -1,0 +1,76 @@
+"""What the kinds make of a downloader's end, against the downloader itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from modelyard.core.resources import POD
+from modelyard.core.stored import Stored
+from modelyard.kinds.shared import downloads
+from modelyard.weights import codes
+from modelyard.weights.codes import Code
+
+SOURCE = Path(codes.__file__).parent
+
+
+def pod(*statuses: dict[str, object]) -> Stored:
+    body = {"metadata": {"name": "p"}, "status": {"initContainerStatuses": statuses}}
+    return Stored.from_dict(POD, body)
+
+
+def test_every_way_in_which_a_fetch_fails_is_known():
+    assert set(downloads.ENDINGS) == {code.value for code in Code} - {Code.OK, Code.STOPPED}
+    assert downloads.STOPPED == Code.STOPPED
+
+
+def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_the_kinds():
+    texts = [text for file in SOURCE.glob("*.py") for text in re.findall(r'"[^"\n]*--[a-z][^"\n]*"', file.read_text())]
+    # The kinds never pass these two together with what they clash with.
+    options = {option for text in texts for option in re.findall(r"--[a-z0-9-]+", text)} - {"--all", "--link"}
+    assert "--file" in options
+    assert {option for option in options if downloads.in_our_words(option) == option} == set()
+
+
+def test_success_carries_what_was_fetched():
+    line = '{"result":"ok","message":"","remedy":"","bytes":5,"sha256":"ab","file":"m.gguf"}'
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
+    assert downloads.report(pod(ended)) == downloads.Report(bytes=5, sha256="ab", file="m.gguf")
+
+
+def test_a_downloader_without_a_last_word_was_successful_all_the_same():
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
+    assert downloads.report(pod(ended)) == downloads.Report()
+
+
+def test_nothing_is_known_of_a_pod_that_has_no_downloader_or_none_that_ended():
+    assert downloads.report(pod()) is None
+    assert downloads.outcome(pod()) is None
+    assert downloads.report(pod({"name": downloads.CONTAINER, "state": {"waiting": {}}})) is None
+
+
+def test_a_downloader_that_runs_once_more_after_a_success_has_not_ended():
+    again = {"name": downloads.CONTAINER, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 0}}}
+    assert downloads.report(pod(again)) is None
+    assert downloads.running(pod(again)) == downloads.CONTAINER
+
+
+def test_a_pod_has_its_weights_when_all_its_downloaders_have_ended_well():
+    model = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
+    draft = {"name": f"draft-{downloads.CONTAINER}", "state": {"running": {}}}
+    assert downloads.outcome(pod(model, draft)) is None
+    assert downloads.outcome(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}})) == downloads.Report()
+
+
+def test_a_word_that_is_no_json_is_no_word():
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": "Killed"}}}
+    report = downloads.report(pod(ended))
+    assert report
+    assert report.problem
+    assert report.problem.message == "the source is not there"
+
+
+def test_the_result_is_no_progress():
+    assert downloads.progress({"result": "ok", "bytes": 5}) == ""
+    assert downloads.progress({}) == ""
+    assert downloads.progress({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"

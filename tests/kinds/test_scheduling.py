@@ -1,0 +1,47 @@
+"""What is kept of the scheduler's messages: what stays the same while it tries again."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelyard.kinds.shared.scheduling import complaints, devices
+
+MESSAGES = {
+    "counts of nodes": (
+        "0/3 nodes are available: 1 Insufficient cpu, 3 Insufficient nvidia.com/gpu.",
+        ("Insufficient cpu", "Insufficient nvidia.com/gpu"),
+    ),
+    "what preemption came to": (
+        "0/2 nodes are available: 2 Insufficient memory. preemption: 0/2 nodes are available: 2 No preemption victims.",
+        ("Insufficient memory",),
+    ),
+    "what came of claims for devices": (
+        "0/1 nodes are available: 1 Too many pods. no new claims to deallocate, preemption: not eligible.",
+        ("Too many pods",),
+    ),
+    "a comma within a reason": (
+        "0/2 nodes are available: 1 node(s) had untolerated taint {a: b, c}, 1 Insufficient cpu.",
+        ("Insufficient cpu", "node(s) had untolerated taint {a: b, c}"),
+    ),
+    "a reason for all nodes at once": (
+        "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: not helpful.",
+        ("pod has unbound immediate PersistentVolumeClaims",),
+    ),
+    "words of another form": ("no nodes available to schedule pods", ("no nodes available to schedule pods",)),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_of_a_message_only_what_is_missing_is_kept(name: str):
+    message, kept = MESSAGES[name]
+    assert complaints(message) == kept
+
+
+def test_the_same_lack_on_more_nodes_is_no_news():
+    one, other = "0/1 nodes are available: 1 Insufficient cpu.", "0/9 nodes are available: 9 Insufficient cpu."
+    assert complaints(one) == complaints(other)
+
+
+def test_devices_are_what_has_a_domain_in_its_name():
+    limits = [{"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "2"}, {"amd.com/gpu": 1, "gpu.intel.com/xe": "0"}]
+    assert devices(limits) == (("amd.com/gpu", 1), ("nvidia.com/gpu", 2))

@@ -1,0 +1,146 @@
+"""Models and InferenceServices for tests, and what to wait for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
+from modelyard.kinds.model import MODEL
+from tests.support.operators import USER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from modelyard.core.resources import Resource
+    from modelyard.local.admin import Admin
+    from tests.support.recorder import Recorder
+
+Json = dict[str, Any]
+
+SOURCE = "https://models.invalid/tiny.gguf"
+"""No host of this name will ever answer the operator, and no simulated pod fetches anything."""
+SERVICES, MODELS = INFERENCE_SERVICE.resource, MODEL.resource
+CLAIM = "llmkube-model-cache"
+
+FIVE_WRITES = {
+    "patch models/status": 1,
+    "create deployments": 1,
+    "create services": 1,
+    "patch inferenceservices/status": 2,
+}
+"""What a Model and a service cost from create to Ready."""
+FIRST_OF_A_NAMESPACE = {**FIVE_WRITES, "create persistentvolumeclaims": 1}
+
+
+def model(namespace: str, name: str = "tiny", **spec: Any) -> Json:
+    """Return the manifest of a Model."""
+    return _manifest(MODELS, namespace, name, {"source": SOURCE, **spec})
+
+
+def service(namespace: str, name: str = "chat", **spec: Any) -> Json:
+    """Return the manifest of an InferenceService."""
+    return _manifest(SERVICES, namespace, name, {"modelRef": "tiny", **spec})
+
+
+def _manifest(resource: Resource, namespace: str, name: str, spec: Json) -> Json:
+    meta = {"namespace": namespace, "name": name}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+
+
+async def create_model(admin: Admin, namespace: str, name: str = "tiny", **spec: Any) -> Json:
+    """Store a Model."""
+    return await admin.create(MODELS.path(namespace), model(namespace, name, **spec))
+
+
+async def create_service(admin: Admin, namespace: str, name: str = "chat", **spec: Any) -> Json:
+    """Store an InferenceService."""
+    return await admin.create(SERVICES.path(namespace), service(namespace, name, **spec))
+
+
+async def create_pair(admin: Admin, namespace: str, **spec: Any) -> Json:
+    """Store the Model tiny and the InferenceService chat, and return the latter."""
+    await create_model(admin, namespace)
+    return await create_service(admin, namespace, **spec)
+
+
+async def edit_model(admin: Admin, namespace: str, name: str = "tiny", **spec: Any) -> Json:
+    """Change the spec of a Model."""
+    return await admin.patch(MODELS.path(namespace, name), {"spec": spec})
+
+
+async def edit_service(admin: Admin, namespace: str, name: str = "chat", **spec: Any) -> Json:
+    """Change the spec of an InferenceService."""
+    return await admin.patch(SERVICES.path(namespace, name), {"spec": spec})
+
+
+def shows(**fields: Any) -> Callable[[Json | None], bool]:
+    """Whether the status has these values, for the spec as it is now."""
+
+    def check(item: Json | None) -> bool:
+        if item is None:
+            return False
+        status = item.get("status", {})
+        current = status.get("observedGeneration") == item["metadata"]["generation"]
+        return current and all(status.get(name) == value for name, value in fields.items())
+
+    return check
+
+
+async def until_service(
+    recorder: Recorder,
+    namespace: str,
+    name: str = "chat",
+    *,
+    phase: str = "Ready",
+    after: Json | None = None,
+    **fields: Any,
+) -> Json:
+    """Wait until a service is in a phase (as of an edit, when its answer is given), and return it."""
+    least = after["metadata"]["generation"] if after else 1
+    check = shows(phase=phase, **fields)
+    found = await recorder.wait_for(
+        SERVICES, namespace, name, lambda item: check(item) and (item or {})["metadata"]["generation"] >= least, 40.0
+    )
+    assert found
+    return found
+
+
+async def until_model(recorder: Recorder, namespace: str, name: str = "tiny", **fields: Any) -> Json:
+    """Wait until the status of a Model has these values, and return it."""
+    found = await recorder.wait_for(MODELS, namespace, name, shows(**fields))
+    assert found
+    return found
+
+
+def engine(item: Json) -> Json:
+    """Return the container that serves, of a Deployment or a pod."""
+    spec = item["spec"].get("template", item)["spec"]
+    found: Json = spec["containers"][0]
+    return found
+
+
+def downloader(item: Json) -> Json:
+    """Return the container that fetches the weights, of a Deployment or a pod."""
+    spec = item["spec"].get("template", item)["spec"]
+    found: Json = spec["initContainers"][0]
+    return found
+
+
+def status_writes(audit_log: Path, namespace: str) -> Counter[str]:
+    """Count by name how often the operator wrote the status of a service, from the audit log."""
+    counted: Counter[str] = Counter()
+    for line in audit_log.read_bytes().splitlines():
+        entry = msgspec.json.decode(line)
+        target = entry.get("objectRef", {})
+        if (
+            entry["user"]["username"] == USER
+            and entry["stage"] == "ResponseComplete"
+            and (target.get("namespace"), target["resource"], target.get("subresource"))
+            == (namespace, SERVICES.plural, "status")
+        ):
+            counted[target["name"]] += 1
+    return counted
