@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from bench.objects import SUBJECTS
 from bench.report import Row, table
 from bench.sections import SECTIONS, Options
 
@@ -27,7 +28,8 @@ async def measure(options: Options, names: list[str]) -> list[Row]:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the operator against a bare client.")
-    parser.add_argument("--objects", type=int, default=500, help="how many MCP objects (default: 500)")
+    parser.add_argument("--objects", type=int, default=500, help="how many objects of a kind (default: 500)")
+    parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="one kind; may be repeated")
     parser.add_argument("--pairs", type=int, default=3, help="how often floor and operator alternate (default: 3)")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch the operator at rest (default: 60)")
     parser.add_argument("--only", action="append", choices=list(SECTIONS), help="one section; may be repeated")
@@ -38,14 +40,15 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure and print. Performance is shown, not asserted: only something broken ends in an error."""
     given = arguments()
-    options = Options(given.objects, given.pairs, given.rest)
     before = os.getloadavg()[0]
-    rows = uvloop.run(measure(options, given.only or list(SECTIONS)))
     machine = f"{os.cpu_count()} cores, load {before:.1f} before, Python {platform.python_version()}"
-    print(f"{options.objects} MCP objects, {machine}\n")
-    print(table(rows))
+    figures = {}
+    for name in given.subject or list(SUBJECTS):
+        options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
+        rows = uvloop.run(measure(options, given.only or list(SECTIONS)))
+        print(f"{options.objects} objects of {name}, {machine}\n\n{table(rows)}\n", flush=True)
+        figures[name] = [{**msgspec.structs.asdict(row), "met": row.met} for row in rows]
     if given.json:
-        figures = {"options": options, "rows": [{**msgspec.structs.asdict(row), "met": row.met} for row in rows]}
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
 
 

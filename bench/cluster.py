@@ -13,7 +13,7 @@ from msgspec import Struct
 from bench import objects
 from controlplane import build
 from modelyard.core.errors import ModelyardError
-from modelyard.kinds.mcp import MCP
+from modelyard.kinds import ALL
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.errors import KubeError
@@ -29,7 +29,7 @@ USER: Final = "system:serviceaccount:" + ":".join(ACCOUNT)
 """Who the API server says the measured program is."""
 
 _DEPLOY: Final = Path(__file__).resolve().parent.parent / "deploy"
-_MANIFESTS: Final = (_DEPLOY / "crds.yaml", _DEPLOY / "rbac.yaml")
+_MANIFESTS: Final = tuple(_DEPLOY / name for name in ("crds.yaml", "rbac.yaml", "priority-classes.yaml"))
 # Fairness would make sixteen writers wait for each other, and measure its settings instead of the writes.
 _FLAGS: Final = ("--enable-priority-and-fairness=false",)
 _INSTALL_SECONDS: Final = 60.0
@@ -102,8 +102,10 @@ async def _install(controlplane: ControlPlane) -> Path:
 
 async def _warm_up(client: Client) -> None:
     # The API server holds back the first object of a new CRD for two seconds. They belong to nobody's figures.
-    first = await client.create(MCP.resource, objects.manifest(0))
-    await client.delete(MCP.resource, first.meta.key, first.meta.uid)
+    for subject in objects.SUBJECTS.values():
+        for kind, body in objects.manifests(subject, 0):
+            first = await client.create(kind.resource, body)
+            await client.delete(kind.resource, first.meta.key, first.meta.uid)
 
 
 async def _apply(controlplane: ControlPlane) -> None:
@@ -123,7 +125,8 @@ async def _apply(controlplane: ControlPlane) -> None:
 async def _is_served(client: Client) -> bool:
     # A new CRD needs a moment, and so does a new role: without this the first program would pay for both.
     try:
-        await client.list_page(MCP.resource, limit=1)
+        for kind in ALL:
+            await client.list_page(kind.resource, limit=1)
     except KubeError:
         return False
     return True

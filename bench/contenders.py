@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from bench.cluster import Cluster
+    from bench.objects import Subject
 
 AT_WORK = ("serving", "leading")
 """What the operator writes when its caches are filled and when it holds the Lease."""
@@ -58,8 +59,8 @@ async def operator(cluster: Cluster) -> AsyncIterator[Operator]:
 
 
 @asynccontextmanager
-async def floor(cluster: Cluster) -> AsyncIterator[Program]:
+async def floor(cluster: Cluster, subject: Subject) -> AsyncIterator[Program]:
     """Run the floor until the block ends."""
-    measured = Program(["bench.floor"], cluster.log("floor"), {"KUBECONFIG": str(cluster.kubeconfig)})
+    measured = Program(["bench.floor", subject.name], cluster.log("floor"), {"KUBECONFIG": str(cluster.kubeconfig)})
     async with measured.running("watching"):
         yield measured

@@ -13,13 +13,13 @@ from bench.cluster import USER
 from bench.objects import create_all
 from bench.process import cpu_seconds, memory_mb
 from bench.witness import Tally, watching
-from modelyard.kinds.mcp import MCP
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
     from bench.cluster import Cluster
+    from bench.objects import Subject
     from bench.program import Program
     from modelyard.core.stored import Stored
 
@@ -44,12 +44,14 @@ class Run(Struct, frozen=True):
         return sum(self.writes.values()) / self.objects
 
 
-async def converge(cluster: Cluster, measured: Program, count: int, done: Callable[[Stored], bool]) -> Run:
+async def converge(
+    cluster: Cluster, measured: Program, subject: Subject, count: int, done: Callable[[Stored], bool]
+) -> Run:
     """Create so many objects and wait until all of them are done."""
     tally = Tally(done, count)
-    async with watching(cluster.client, MCP.resource, tally):
+    async with watching(cluster.client, subject.kind.resource, tally):
         start, used = time.perf_counter(), cpu_seconds(measured.pid)
-        await create_all(cluster.client, count)
+        await create_all(cluster.client, subject, count)
         await tally.enough(PATIENCE_SECONDS, measured.check)
         used = cpu_seconds(measured.pid) - used
     # The API server tells the audit log of a write a moment after it has told those who watch.

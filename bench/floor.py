@@ -1,59 +1,66 @@
-"""The floor: the least that anybody must do to get MCP objects to Ready, done without any thought.
+"""The floor: the least that anybody must do to get objects to Ready, done without any thought.
 
-It creates the same children and the same three statuses as the operator. It never compares, never repairs, never asks
-a server anything and dies of every error. It is a program, so that it is measured like the operator: `-m bench.floor`.
+It creates the same children and as many statuses as the operator. It never compares, never repairs, never asks a server
+anything and dies of every error. It is a program, so that it is measured like the operator: `-m bench.floor SUBJECT`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import uvloop
 
-from bench.objects import AT_ONCE
+from bench import objects, sayings
 from modelyard.core.names import FIELD_MANAGER
-from modelyard.core.resources import DEPLOYMENT, POD, Resource
-from modelyard.kinds.contract import Seen
+from modelyard.core.plan import Child
+from modelyard.core.resources import DEPLOYMENT, POD, Key, Resource
+from modelyard.kinds.contract import Named, Seen
 from modelyard.kinds.decode import decode
-from modelyard.kinds.mcp import MCP
 from modelyard.kube import config, wire
 from modelyard.kube.transport import HttpTransport
-from modelyard.runtime.apply import complete
+from modelyard.runtime.apply import complete, in_namespace_of, with_owner
+from modelyard.runtime.gather import ROUNDS
 from modelyard.runtime.watching import OURS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
-    from modelyard.core.plan import Child
-    from modelyard.core.resources import Key
+    from bench.objects import Subject
+    from modelyard.core.plan import Once, Plan
     from modelyard.core.stored import Stored
+    from modelyard.kinds.contract import Kind
 
 Json = dict[str, Any]
 
 _SILENCE_SECONDS = 600.0
+_MOMENT_SECONDS = 0.002
 _QUERY = {"fieldManager": FIELD_MANAGER}
-_SERVER = {"name": "tiny", "version": "1.0", "protocolVersion": "2025-06-18"}
 
 
 class Floor:
-    """Three watches, sixteen hands."""
+    """A few watches, sixteen hands."""
 
-    def __init__(self, transport: HttpTransport) -> None:
-        self._transport = transport
+    def __init__(self, transport: HttpTransport, subject: Subject) -> None:
+        self._transport, self._subject = transport, subject
         self._jobs: asyncio.Queue[Coroutine[None, None, None]] = asyncio.Queue()
+        self._known: dict[tuple[Resource, Key], Stored] = {}
+        self._shared: set[str] = set()
         self._created: set[Key] = set()
         self._available: set[Key] = set()
 
     async def run(self) -> None:
         """Work until killed."""
         async with asyncio.TaskGroup() as group:
+            for kind, _ in self._subject.needs:
+                group.create_task(self._watch_needed(kind))
             for watch in (self._watch_objects, self._watch_deployments, self._watch_pods):
                 group.create_task(watch())
-            for _ in range(AT_ONCE):
+            for _ in range(objects.AT_ONCE):
                 group.create_task(self._work())
             print("watching", flush=True)
 
@@ -61,9 +68,17 @@ class Floor:
         while True:
             await (await self._jobs.get())
 
+    async def _watch_needed(self, kind: Kind) -> None:
+        async for line in self._lines(kind.resource, {}):
+            happened, item = wire.event(kind.resource, line)
+            if happened == "ADDED":
+                self._known[kind.resource, item.meta.key] = item
+                self._jobs.put_nowait(self._say(kind, item.meta.key, sayings.AT_ONCE[kind.name]()))
+
     async def _watch_objects(self) -> None:
-        async for line in self._lines(MCP.resource, {}):
-            happened, item = wire.event(MCP.resource, line)
+        kind = self._subject.kind
+        async for line in self._lines(kind.resource, {}):
+            happened, item = wire.event(kind.resource, line)
             if happened == "ADDED":
                 self._jobs.put_nowait(self._create(item))
 
@@ -86,22 +101,40 @@ class Floor:
                 yield line
 
     async def _create(self, item: Stored) -> None:
-        for child in MCP.plan(decode(MCP, item), Seen(datetime.now(UTC))).apply:
+        for child in (await self._plan(item)).apply:
+            if not isinstance(child, Child) and child.shared and child.name in self._shared:
+                continue
+            self._shared.add(child.name)
             await self._send("POST", child.resource.path(item.meta.namespace), body_of(item, child))
-        await self._say(item.meta.key, created())
+        kind = self._subject.kind
+        await self._say(kind, item.meta.key, sayings.AT_ONCE[kind.name]())
         self._created.add(item.meta.key)
         self._go_on(item.meta.key)
+
+    async def _plan(self, item: Stored) -> Plan:
+        kind = self._subject.kind
+        while any((needed.resource, item.meta.key) not in self._known for needed, _ in self._subject.needs):
+            await asyncio.sleep(_MOMENT_SECONDS)
+        obj, seen = decode(kind, item), Seen(datetime.now(UTC))
+        for _ in range(ROUNDS):
+            found = {read: self._named(read, item) for read in kind.reads(obj, seen) if isinstance(read, Named)}
+            seen = msgspec.structs.replace(seen, found=found)
+        return kind.plan(obj, seen)
+
+    def _named(self, read: Named, reader: Stored) -> dict[Key, Stored]:
+        found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))
+        return {found.meta.key: found} if found else {}
 
     def _go_on(self, key: Key) -> None:
         if key in self._created and key in self._available:
             self._jobs.put_nowait(self._finish(key))
 
     async def _finish(self, key: Key) -> None:
-        await self._say(key, available())
-        await self._say(key, responding())
+        for said in sayings.WHEN_AVAILABLE[self._subject.kind.name]:
+            await self._say(self._subject.kind, key, said())
 
-    async def _say(self, key: Key, status: Json) -> None:
-        path = MCP.resource.path(key.namespace, key.name, "status")
+    async def _say(self, kind: Kind, key: Key, status: Json) -> None:
+        path = kind.resource.path(key.namespace, key.name, "status")
         await self._send("PATCH", path, {"status": status}, "application/merge-patch+json")
 
     async def _send(self, method: str, path: str, body: Json, content_type: str = "application/json") -> None:
@@ -110,45 +143,21 @@ class Floor:
         assert answer.status < 300, f"{method} {path}: {answer.body.decode()}"
 
 
-def body_of(owner: Stored, child: Child) -> Json:
+def body_of(owner: Stored, child: Child | Once) -> Json:
     """Return a child exactly as the operator creates it."""
+    if not isinstance(child, Child):
+        return in_namespace_of(owner, child.body) if child.shared else with_owner(owner, child.body)
     body = complete(owner, child)
     if child.replicas:
         return {**body, "spec": {**body["spec"], "replicas": child.replicas.at_creation}}
     return body
 
 
-def created() -> Json:
-    """Return the first status."""
-    told = conditions(("Available", "False"), ("Responding", "Unknown"), ("Ready", "False"))
-    head = {"ready": False, "url": "http://service.default.svc.cluster.local:3000/mcp", "observedGeneration": 1}
-    return {**head, "replicas": 1, "readyReplicas": 0, "toolCount": 0, "tools": [], "conditions": told}
-
-
-def available() -> Json:
-    """Return what changes when the pods are ready."""
-    told = conditions(("Available", "True"), ("Responding", "Unknown"), ("Ready", "False"))
-    return {"readyReplicas": 1, "conditions": told}
-
-
-def responding() -> Json:
-    """Return what changes when the server has answered."""
-    told = conditions(("Available", "True"), ("Responding", "True"), ("Ready", "True"))
-    return {"ready": True, "server": _SERVER, "toolCount": 2, "tools": ["add", "echo"], "conditions": told}
-
-
-def conditions(*told: tuple[str, str]) -> list[Json]:
-    """Return conditions as long as the operator's."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    rest = {"reason": "BareClient", "message": "said without looking", "observedGeneration": 1}
-    return [{"type": name, "status": status, "lastTransitionTime": now, **rest} for name, status in told]
-
-
 async def main() -> None:
-    """Run the floor on the cluster that KUBECONFIG names."""
+    """Run the floor on the cluster that KUBECONFIG names, for the subject that the command line names."""
     transport = HttpTransport(config.find(os.environ))
     try:
-        await Floor(transport).run()
+        await Floor(transport, objects.SUBJECTS[sys.argv[1]]).run()
     finally:
         await transport.close()
 

@@ -16,13 +16,13 @@ from bench.objects import key
 from bench.process import cpu_seconds
 from bench.witness import Tally, watching
 from modelyard.core.resources import DEPLOYMENT
-from modelyard.kinds.mcp import MCP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.cluster import Cluster
     from bench.contenders import Operator
+    from bench.objects import Subject
     from modelyard.core.resources import Key
     from modelyard.core.stored import Stored
 
@@ -96,7 +96,7 @@ class _Lookout:
             await self._seen.wait()
 
 
-async def edits(cluster: Cluster, objects: int, *, in_peace: bool) -> Edits:
+async def edits(cluster: Cluster, subject: Subject, objects: int, *, in_peace: bool) -> Edits:
     """Edit one object after another.
 
     In peace, each edit waits until the object before is Ready again. Otherwise it follows at once, while the cluster
@@ -104,13 +104,13 @@ async def edits(cluster: Cluster, objects: int, *, in_peace: bool) -> Edits:
     """
     changed, ready = _Lookout(lambda _: True), _Lookout(is_ready)
     # The first change of a child costs more than later ones, so nobody is edited in both ways.
-    first, delays = 0 if in_peace else EDITS, []
-    async with watching(cluster.client, DEPLOYMENT, changed), watching(cluster.client, MCP.resource, ready):
+    first, delays, resource = 0 if in_peace else EDITS, [], subject.kind.resource
+    async with watching(cluster.client, DEPLOYMENT, changed), watching(cluster.client, resource, ready):
         for number in range(EDITS):
             where, mark = key((first + number) % objects), f"--edit={number}-{in_peace}"
             changed.expect(where, mark)
             ready.expect(where, mark)
-            await cluster.client.merge_patch(MCP.resource, where, {"spec": {"server": {"args": [mark]}}})
+            await cluster.client.merge_patch(resource, where, subject.edit(mark))
             answered = time.perf_counter()
             await changed.seen()
             delays.append(max(0.0, changed.at - answered))
@@ -119,10 +119,10 @@ async def edits(cluster: Cluster, objects: int, *, in_peace: bool) -> Edits:
     return Edits(p50=quantiles(delays, n=20)[9], p95=quantiles(delays, n=20)[18], worst=max(delays))
 
 
-async def all_ready(cluster: Cluster, operator: Operator, objects: int) -> None:
+async def all_ready(cluster: Cluster, operator: Operator, subject: Subject, objects: int) -> None:
     """Wait until every object is Ready, for what it was last told."""
     tally = Tally(is_ready, objects)
-    async with watching(cluster.client, MCP.resource, tally):
+    async with watching(cluster.client, subject.kind.resource, tally):
         await tally.enough(PATIENCE_SECONDS, operator.check)
 
 

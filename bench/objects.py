@@ -1,21 +1,70 @@
-"""The MCP objects that both the operator and the floor are given, always created in the same way."""
+"""What both the operator and the floor are given, always created in the same way."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from modelyard.core.resources import Key
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.model import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.kube.client import Client
 
+Json = dict[str, Any]
+
 NAMESPACE = "default"
 AT_ONCE = 16
 """How many requests are in flight, here and in the floor."""
+
+
+class Subject(Struct, frozen=True):
+    """What is measured: objects of one kind, each with what it needs to become Ready."""
+
+    name: str
+    kind: Kind
+    spec: Json
+    edit: Callable[[str], Json]
+    """A change of the object that must reach the Deployment, and that carries a mark."""
+    needs: tuple[tuple[Kind, Json], ...] = ()
+    """What is created before each object, under the same name."""
+    once: int = 0
+    """How many writes serve all objects of a namespace together."""
+
+
+MCPS = Subject(
+    name="mcp",
+    kind=MCP,
+    spec={
+        "image": "registry.example.com/tools:1.0",
+        "server": {"port": 3000, "args": ["--verbose"]},
+        "env": [{"name": "REGION", "value": "north"}],
+    },
+    edit=lambda mark: {"spec": {"server": {"args": [mark]}}},
+)
+SERVICES = Subject(
+    name="inferenceservice",
+    kind=INFERENCE_SERVICE,
+    spec={
+        "modelRef": "NAME",
+        "contextSize": 4096,
+        "parallelSlots": 2,
+        "resources": {"cpu": "1", "memory": "2Gi"},
+        "extraArgs": ["--seed", "42"],
+    },
+    edit=lambda mark: {"spec": {"extraArgs": [mark]}},
+    once=1,
+    needs=((MODEL, {"source": "https://models.invalid/NAME.gguf", "format": "gguf"}),),
+)
+SUBJECTS = {subject.name: subject for subject in (MCPS, SERVICES)}
 
 
 def key(number: int) -> Key:
@@ -23,28 +72,29 @@ def key(number: int) -> Key:
     return Key(NAMESPACE, f"bench-{number:04}")
 
 
-def manifest(number: int) -> dict[str, Any]:
-    """Return an object as a user would write it."""
-    return {
-        "apiVersion": MCP.resource.api_version,
-        "kind": MCP.resource.kind,
-        "metadata": {"namespace": NAMESPACE, "name": key(number).name},
-        "spec": {
-            "image": "registry.example.com/tools:1.0",
-            "server": {"port": 3000, "args": ["--verbose"]},
-            "env": [{"name": "REGION", "value": "north"}],
-        },
+def manifests(subject: Subject, number: int) -> Iterator[tuple[Kind, Json]]:
+    """Return an object and what it needs, as a user would write them, in the order of creation."""
+    for kind, spec in (*subject.needs, (subject.kind, subject.spec)):
+        yield kind, _manifest(kind, spec, key(number))
+
+
+def _manifest(kind: Kind, spec: Json, where: Key) -> Json:
+    named = {
+        name: value.replace("NAME", where.name) if isinstance(value, str) else value for name, value in spec.items()
     }
+    meta = {"namespace": where.namespace, "name": where.name}
+    return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": meta, "spec": named}
 
 
-async def create_all(client: Client, count: int) -> None:
+async def create_all(client: Client, subject: Subject, count: int) -> None:
     """Create so many objects."""
     numbers = iter(range(count))
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
-            group.create_task(_create(client, numbers))
+            group.create_task(_create(client, subject, numbers))
 
 
-async def _create(client: Client, numbers: Iterator[int]) -> None:
+async def _create(client: Client, subject: Subject, numbers: Iterator[int]) -> None:
     for number in numbers:
-        await client.create(MCP.resource, manifest(number))
+        for kind, body in manifests(subject, number):
+            await client.create(kind.resource, body)

@@ -1,0 +1,73 @@
+"""The statuses that the floor writes: as long as the operator's, and said without looking."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
+from modelyard.kinds.mcp import MCP
+from modelyard.kinds.model import MODEL
+
+Json = dict[str, Any]
+
+
+def conditions(*told: tuple[str, str]) -> list[Json]:
+    """Return conditions as long as the operator's."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    rest = {"reason": "BareClient", "message": "said without looking", "observedGeneration": 1}
+    return [{"type": name, "status": status, "lastTransitionTime": now, **rest} for name, status in told]
+
+
+def _mcp_created() -> Json:
+    told = conditions(("Available", "False"), ("Responding", "Unknown"), ("Ready", "False"))
+    head = {"ready": False, "url": "http://service.default.svc.cluster.local:3000/mcp", "observedGeneration": 1}
+    return {**head, "replicas": 1, "readyReplicas": 0, "toolCount": 0, "tools": [], "conditions": told}
+
+
+def _mcp_available() -> Json:
+    told = conditions(("Available", "True"), ("Responding", "Unknown"), ("Ready", "False"))
+    return {"readyReplicas": 1, "conditions": told}
+
+
+def _mcp_ready() -> Json:
+    told = conditions(("Available", "True"), ("Responding", "True"), ("Ready", "True"))
+    server = {"name": "tiny", "version": "1.0", "protocolVersion": "2025-06-18"}
+    return {"ready": True, "server": server, "toolCount": 2, "tools": ["add", "echo"], "conditions": told}
+
+
+def _model_ready() -> Json:
+    told = conditions(
+        ("Ready", "True"),
+        ("Available", "True"),
+        ("Progressing", "False"),
+        ("Degraded", "False"),
+        ("WeightsPresent", "Unknown"),
+    )
+    return {"phase": "Ready", "size": "0", "cacheKey": "0" * 16, "observedGeneration": 1, "conditions": told}
+
+
+def _service_created() -> Json:
+    told = conditions(("Ready", "False"), ("Available", "False"), ("Progressing", "True"), ("Degraded", "False"))
+    endpoint = "http://bench-0000.default.svc.cluster.local:8080/v1/chat/completions"
+    numbers = {"readyReplicas": 0, "replicas": 0, "desiredReplicas": 1, "effectivePriority": 10000, "queuePosition": 0}
+    return {
+        "phase": "Creating",
+        "endpoint": endpoint,
+        "selector": "app=bench-0000,inference.llmkube.dev/service=bench-0000",
+        "modelReady": True,
+        **numbers,
+        "observedGeneration": 1,
+        "conditions": told,
+    }
+
+
+def _service_ready() -> Json:
+    told = conditions(("Ready", "True"), ("Available", "True"), ("Progressing", "False"), ("Degraded", "False"))
+    return {"phase": "Ready", "readyReplicas": 1, "replicas": 1, "conditions": told}
+
+
+AT_ONCE = {MCP.name: _mcp_created, MODEL.name: _model_ready, INFERENCE_SERVICE.name: _service_created}
+"""What is said when an object was seen and its children exist."""
+WHEN_AVAILABLE = {MCP.name: (_mcp_available, _mcp_ready), INFERENCE_SERVICE.name: (_service_ready,)}
+"""What is said, one after the other, when its pods are ready."""
