@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.intent import fingerprint, first_difference
+from modelyard.core.plan import Child, Once
 from modelyard.core.resources import Key, Resource
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
-from modelyard.runtime.apply import complete
+from modelyard.runtime.apply import complete, in_namespace_of, with_owner
 from tests.core.leaves import changed, counterpart, leaves, may_be_absent, places, removed
 from tests.kinds.cases import ALL_CASES, named, play
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from modelyard.core.plan import Child
     from modelyard.core.stored import Json, Stored
     from modelyard.local.cluster import Cluster
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
 
-def different_children() -> Iterator[tuple[str, Child]]:
+def different_children() -> Iterator[tuple[str, Child | Once]]:
     """Return every child of every case, each only once."""
     known: set[str] = set()
     for name, kind, case in named((kind, file, case) for kind, file, case in ALL_CASES if not case.invalid):
@@ -39,7 +39,9 @@ def different_children() -> Iterator[tuple[str, Child]]:
                 yield f"{child.resource.kind}, {name}"[:100], child
 
 
-CHILDREN = dict(different_children())
+PLANNED = dict(different_children())
+CHILDREN = {name: child for name, child in PLANNED.items() if isinstance(child, Child)}
+MADE_ONCE = {name: child for name, child in PLANNED.items() if isinstance(child, Once)}
 every_child = pytest.mark.parametrize("name", CHILDREN)
 
 
@@ -69,6 +71,14 @@ async def test_a_child_needs_no_write_as_it_is_stored_and_one_when_any_statement
     applied = await client.apply(child.resource, Key(owner.meta.namespace, child.name), body)
     assert first_difference(body, applied.to_dict()) is None
     assert overlooked(body, applied.to_dict()) == []
+
+
+@pytest.mark.parametrize("name", MADE_ONCE)
+async def test_what_is_made_once_is_taken_as_it_is_written(client: Client, owner: Stored, name: str):
+    child = MADE_ONCE[name]
+    body = in_namespace_of(owner, child.body) if child.shared else with_owner(owner, child.body)
+    created = await client.create(child.resource, body)
+    assert first_difference(body, created.to_dict()) is None
 
 
 def overlooked(body: Json, live: Json) -> list[str]:

@@ -58,13 +58,21 @@ def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
         return Problem(
             Reason.IMAGE_PULL_FAILED,
             f"image {status.get('image', '')} of container {name} cannot be pulled",
-            "check its name and tag, and imagePullSecrets if the registry is private",
+            _image_remedy(reason, str(waiting.get("message", ""))),
         )
     if reason in _CONFIG_REASONS:
         return _config_trouble(name, str(waiting.get("message", "")))
     if reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP:
         return crash(name, status.get("lastState", {}).get("terminated", {}), remedies)
     return None
+
+
+def _image_remedy(reason: str, message: str) -> str:
+    # While a pull is tried again and again, the message changes between its cause and "Back-off". A node that does not
+    # pull says once what is missing.
+    if reason == "ErrImageNeverPull" and message:
+        return message[:512]
+    return "check its name and tag, and imagePullSecrets if the registry is private"
 
 
 def _config_trouble(container: str, message: str) -> Problem:
