@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,7 @@ from modelyard.kinds import ALL
 from modelyard.local.ports import free_ports
 from tests.support.mcps import condition, create, until_ready
 from tests.support.mcpserver import McpServers
-from tests.support.operators import ROOT, health
+from tests.support.operators import ROOT, health, modelyard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
     from tests.support.recorder import Recorder
-
-
-async def _modelyard(*args: str, **env: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from modelyard.cli.main import main; main()", *args,
-        env=env, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
 
 
 async def _until_leading(port: int) -> None:
@@ -42,7 +34,7 @@ async def test_run_finds_services_at_their_own_addresses(
 ) -> None:
     probes, metrics = free_ports(2)
     options = (f"--health-port={probes}", f"--metrics-port={metrics}", "--log-format=text")
-    process = await _modelyard("run", *options, KUBECONFIG=str(installed), PATH="")
+    process = await modelyard("run", *options, KUBECONFIG=str(installed), PATH="")
     try:
         await _until_leading(probes)
         await create(cluster.controlplane.admin, namespace)
@@ -61,14 +53,12 @@ async def test_run_for_one_namespace_needs_only_a_role_in_it(
     cluster: Cluster, namespace: str, recorder: Recorder, installed: Path, kubectl: Kubectl
 ) -> None:
     admin = cluster.controlplane.admin
-    role = (
-        (ROOT / "deploy" / "rbac-namespace.yaml").read_text().replace("namespace: default", f"namespace: {namespace}")
-    )
+    role = (ROOT / "deploy" / "rbac-namespace.yaml").read_text().replace("default", namespace)
     renamed = role.replace("namespace: modelyard-system", f"namespace: {namespace}")
     await kubectl("apply", "-f", "-", input=renamed)
     account = await cluster.controlplane.service_account_kubeconfig(namespace, "modelyard")
     (probes,) = free_ports(1)
-    process = await _modelyard(
+    process = await modelyard(
         "run", f"--namespace={namespace}", f"--lease-namespace={namespace}", f"--health-port={probes}",
         "--metrics-port=0", KUBECONFIG=str(account), PATH="",
     )  # fmt: skip
@@ -107,7 +97,7 @@ async def test_every_example_is_accepted_and_its_pods_pass_restricted(
 
 
 async def test_a_manifest_is_planned_without_a_cluster() -> None:
-    process = await _modelyard("plan", "-f", "examples/mcp.yaml", PATH="")
+    process = await modelyard("plan", "-f", "examples/mcp.yaml", PATH="")
     output, _ = await process.communicate()
     assert [body["kind"] for body in yaml.safe_load_all(output)] == ["Deployment", "Service"]
     assert process.returncode == 0
@@ -129,7 +119,7 @@ async def test_a_manifest_is_planned_without_a_cluster() -> None:
 async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "manifest.yaml"
     file.write_text(text)
-    process = await _modelyard("plan", "-f", str(file), PATH="")
+    process = await modelyard("plan", "-f", str(file), PATH="")
     _, complaint = await process.communicate()
     assert process.returncode == 1
     assert words in complaint.decode()
@@ -137,7 +127,7 @@ async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: st
 
 
 async def test_without_a_cluster_run_says_so_in_one_line(tmp_path: Path) -> None:
-    process = await _modelyard("run", HOME=str(tmp_path), PATH="")
+    process = await modelyard("run", HOME=str(tmp_path), PATH="")
     _, complaint = await process.communicate()
     assert process.returncode == 1
     assert "KUBECONFIG" in complaint.decode()
@@ -145,6 +135,6 @@ async def test_without_a_cluster_run_says_so_in_one_line(tmp_path: Path) -> None
 
 
 async def test_the_definitions_are_printed_without_a_cluster() -> None:
-    process = await _modelyard("crds", PATH="")
+    process = await modelyard("crds", PATH="")
     output, _ = await process.communicate()
     assert output.decode() in (ROOT / "deploy" / "crds.yaml").read_text()

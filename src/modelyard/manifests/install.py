@@ -38,7 +38,7 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
         "priority-classes.yaml": _file(operator.priority_classes()),
         "rbac-namespace.yaml": _file(
             one_namespace,
-            f"For `modelyard run --namespace {_SERVED}`: replace `namespace: {_SERVED}` by the namespace to serve.",
+            f"For `modelyard run --namespace {_SERVED}`: replace `{_SERVED}` everywhere by the namespace to serve.",
         ),
         "install.yaml": _file(_install(crds, whole_cluster), _SUPPORTED),
     }

@@ -93,11 +93,13 @@ def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:
     grants = _grants(kinds)
     inside = _merged(grant for grant in grants if grant[0].namespaced)
     outside = _merged(grant for grant in grants if not grant[0].namespaced)
+    # Not the name that an operator for the whole cluster uses: one would take the rights of the other.
+    reader = f"{NAME}-for-{served}"
     return [
         _account(),
         _role("Role", NAME, inside, served),
         _binding("Role", NAME, served),
-        *([_role("ClusterRole", NAME, outside), _binding("ClusterRole", NAME)] if outside else []),
+        *([_role("ClusterRole", reader, outside), _binding("ClusterRole", reader)] if outside else []),
         *_leases(),
     ]
 
