@@ -154,4 +154,4 @@ def test_peculiar_fields_name_the_engines_that_honour_them():
 
 def test_fields_that_every_engine_honours_are_not_peculiar(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("modelyard.engines.ENGINES", {"vllm": ENGINES["vllm"]})
-    assert peculiar() == {}
+    assert peculiar.__wrapped__() == {}
