@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,3 +52,18 @@ def test_a_label_stays_as_it_is():
 
 def test_names_that_differ_only_in_what_is_not_allowed_stay_apart():
     assert len({names.dns_label(name) for name in ("a.b", "a-b", "a_b", "A-b")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("node", "node"),
+        ("node:lts", "node"),
+        ("localhost:5000/a/b", "localhost:5000/a/b"),
+        ("localhost:5000/a/b:1", "localhost:5000/a/b"),
+        ("ghcr.io/a/b:1@sha256:00", "ghcr.io/a/b"),
+        ("ghcr.io/a/b@sha256:00", "ghcr.io/a/b"),
+    ],
+)
+def test_a_repository_is_an_image_without_tag_and_digest(image: str, repository: str):
+    assert names.repository(image) == repository

@@ -30,6 +30,13 @@ def short(name: str, limit: int = _LABEL_LIMIT) -> str:
     return f"{name[: limit - 9].rstrip('-.')}-{digest}"
 
 
+def repository(image: str) -> str:
+    """Return an image without its tag and digest."""
+    plain = image.partition("@")[0]
+    folder, slash, last = plain.rpartition("/")
+    return folder + slash + last.partition(":")[0]
+
+
 def dns_label(name: str) -> str:
     """Return a name made of lower-case letters, digits and dashes only, as volumes and ports need."""
     clean = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")

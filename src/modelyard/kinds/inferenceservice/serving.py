@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
 from modelyard.kinds.inferenceservice import references
@@ -32,7 +33,7 @@ class Serving(Struct, frozen=True):
     engine: Engine
     image: str
     known_image: bool
-    """Whether the engine or the administrator chose the image, so that it is known as whom it can run."""
+    """Whether it is a build of the engine's own image, or the administrator's: then it is known as whom it can run."""
     port: int
     devices: Devices
     storage: Storage
@@ -64,12 +65,18 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
     return Serving(
         engine=engine,
         image=image,
-        known_image=not spec.image or place.default_image,
+        known_image=not spec.image or _is_build_of(image, engine.image(gpus)),
         port=place.port,
         devices=devices,
         storage=weights.joined(storage, drafts),
         launch=engine.launch(msgspec.convert(spec, engine.options, from_attributes=True), place),
     )
+
+
+def _is_build_of(image: str, known: str) -> bool:
+    """Tell whether an image is of the same repository as another, whatever its tag, and from whichever mirror."""
+    project = "/".join(names.repository(known).split("/")[-2:])
+    return bool(project) and f"/{names.repository(image)}".endswith(f"/{project}")
 
 
 def port(spec: InferenceServiceSpec, engine: Engine) -> int:

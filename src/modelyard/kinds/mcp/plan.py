@@ -45,8 +45,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
 
 def nothing_to_run(spec: McpSpec) -> Problem | None:
     """Return a problem when the image is a bare language runtime: it would start, find nothing to do and exit."""
-    repository = spec.image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]
-    if repository != "node" or spec.server.command or spec.server.args:
+    if names.repository(spec.image).rpartition("/")[2] != "node" or spec.server.command or spec.server.args:
         return None
     return Problem(
         Reason.NOTHING_TO_RUN,
