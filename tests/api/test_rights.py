@@ -6,23 +6,39 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, LEASE
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, LEASE, POD, SERVICE, VOLUME_CLAIM
+from modelyard.core.source import cache_key
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP
 from modelyard.manifests import rbac
 from tests.support.mcps import create, edit, says, until_ready
 from tests.support.operators import NAMESPACE, running_operator
+from tests.support.services import (
+    MODELS,
+    create_model,
+    create_service,
+    edit_model,
+    is_held_up,
+    report_download,
+    until_model,
+    until_pod,
+    until_service,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
+    from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
-CHECKED_BY_ADMISSION = {("update", "mcps.core.inference-gateway.com/finalizers")}
+CHECKED_BY_ADMISSION = {("update", f"{kind.resource.label}/finalizers") for kind in ALL}
 """Needed to create children that block their owner's deletion; `OwnerReferencesPermissionEnforcement` is on here."""
+ONLY_AFTER_A_LOST_ANSWER = {("get", VOLUME_CLAIM.label)}
+"""What is shared is nobody's, so it is only looked at when we cannot know whether we made it. Shown in tests/faults."""
 
 
 async def test_every_right_is_used_and_none_is_missing(
@@ -33,8 +49,10 @@ async def test_every_right_is_used_and_none_is_missing(
     log = tmp_path / "operator.log"
     async with running_operator(installed, mcp_servers.port, log, WATCH_NAMESPACE=namespace) as operator:
         await _use_everything(cluster, namespace, recorder, kubectl)
+        await _prefetch(cluster.controlplane.admin, namespace, recorder)
+        await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
         async with asyncio.timeout(30):
-            while _unused(await operator.metrics()) != CHECKED_BY_ADMISSION:
+            while _unused(await operator.metrics()) != CHECKED_BY_ADMISSION | ONLY_AFTER_A_LOST_ANSWER:
                 await asyncio.sleep(0.5)  # the Lease is renewed every two seconds
         metrics = await operator.metrics()
     assert not [entry for entry in _requests(metrics) if entry[0] in ("401", "403")]
@@ -92,3 +110,31 @@ async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, 
     async with asyncio.timeout(20):
         while not await admin.answers(lease):
             await asyncio.sleep(0.1)
+
+
+async def _prefetch(admin: Admin, namespace: str, recorder: Recorder) -> None:
+    """Let a Job be looked at, created and deleted."""
+    pod = {"restartPolicy": "Never", "containers": [{"name": "x", "image": "x"}]}
+    stranger = {"metadata": {"name": "tiny-prefetch"}, "spec": {"suspend": True, "template": {"spec": pod}}}
+    await admin.create(JOB.path(namespace), stranger)
+    await create_model(admin, namespace, prefetch=True)
+    await recorder.wait_for(MODELS, namespace, "tiny", says("NameConflict"))
+    await admin.delete(JOB.path(namespace, "tiny-prefetch") + "?propagationPolicy=Background")
+    for source in ("org/one", "org/other"):
+        await edit_model(admin, namespace, source=source)
+        await until_model(recorder, namespace, cacheKey=cache_key(source), phase="Ready")
+
+
+async def _serve_and_stop(admin: Admin, namespace: str, recorder: Recorder, operator: OperatorProcess) -> None:
+    """Let the log of a downloader be read, and all children be deleted while their owner stays."""
+    await create_model(admin, namespace, "other")
+    await create_service(admin, namespace, modelRef="other", image="simulate.modelyard.dev/hang")
+    pod = await until_pod(recorder, namespace, is_held_up)
+    await report_download(admin, pod, state={"running": {}})
+    async with asyncio.timeout(30):
+        while ("get", f"{POD.label}/log") in _unused(await operator.metrics()):
+            await asyncio.sleep(0.1)
+    await edit_model(admin, namespace, "other", hardware={"accelerator": "metal"})
+    for resource in (DEPLOYMENT, SERVICE):
+        await recorder.wait_for(resource, namespace, "chat", lambda item: item is None)
+    await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")

@@ -10,6 +10,7 @@ import pytest
 
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
+from tests.support import services
 from tests.support.mcps import create, edit, expect_writes, until_ready
 from tests.support.operators import OperatorProcess
 
@@ -53,6 +54,23 @@ async def test_a_restart_writes_nothing(
     await until_ready(recorder, namespace, "later")
     twice = {what: 2 * number for what, number in FIVE_WRITES.items()}
     await expect_writes(cluster.controlplane.audit_log, namespace, twice)
+
+
+async def test_a_restart_writes_nothing_for_a_model_and_its_service_either(
+    cluster: Cluster, namespace: str, recorder: Recorder, operator: OperatorProcess
+) -> None:
+    admin = cluster.controlplane.admin
+    await services.create_pair(admin, namespace)
+    await services.until_service(recorder, namespace)
+    assert await operator.stop() == 0
+    await operator.start()
+    await operator.until_ready("leader")
+    # What is new comes after what is there already.
+    await services.create_model(admin, namespace, "second")
+    await services.create_service(admin, namespace, "later", modelRef="second")
+    await services.until_service(recorder, namespace, "later")
+    twice = {what: 2 * number for what, number in services.FIVE_WRITES.items()}
+    await expect_writes(cluster.controlplane.audit_log, namespace, {**twice, "create persistentvolumeclaims": 1})
 
 
 async def test_what_changed_while_it_was_down_is_caught_up(

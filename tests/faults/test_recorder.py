@@ -102,6 +102,23 @@ def test_a_transition_time_that_moves_without_news_is_a_violation() -> None:
     assert untruths([_owner(1, 1, "False", "t0"), _owner(1, 1, "True", "t1")]) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "violation"),
+    [
+        ({"readyReplicas": 0}, "Available is True, but no pod is ready"),
+        ({"readyReplicas": 1}, ""),
+        ({"phase": "Creating"}, "the phase is Creating, but the condition Ready says otherwise"),
+        ({"phase": "Ready"}, ""),
+    ],
+)
+def test_a_status_that_contradicts_itself_is_a_violation(said: dict[str, Any], violation: str) -> None:
+    version = _owner(1, 1, "True", "t0")
+    status = version.object["status"]
+    status |= said
+    status["conditions"].append({"type": "Available", "status": "True"})
+    assert [found.partition(": ")[2] for found in untruths([version])] == ([violation] if violation else [])
+
+
 def test_the_status_of_built_in_kinds_is_not_judged() -> None:
     theirs = [Version(v.event, v.kind, {**v.object, "apiVersion": "apps/v1"}) for v in _STALE]
     assert (len(untruths(_STALE)), untruths(theirs)) == (1, [])

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import DEPLOYMENT, SERVICE
-from modelyard.kinds.mcp import MCP
+from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM
 from tests.support.calls import WRITES, Match
 from tests.support.faults import Answer, Cut, Delay, Hold, Kill, Rule
 from tests.support.mcps import create, edit, until_ready
+from tests.support.services import CLAIM
+from tests.support.subjects import MCP_SERVER, MODEL_AND_SERVICE, SUBJECTS, Subject
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
@@ -19,53 +20,76 @@ if TYPE_CHECKING:
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
-POINTS = range(5)
-"""A new MCP object costs five writes: two children and three statuses."""
+EVERY_SUBJECT = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+EVERY_WRITE = pytest.mark.parametrize(
+    ("subject", "point"),
+    [(subject, point) for subject in SUBJECTS.values() for point in range(subject.writes)],
+    ids=[f"{name} {point}" for name, subject in SUBJECTS.items() for point in range(subject.writes)],
+)
+"""At each of the writes that a new object costs, children and statuses."""
 
 
 def _own_writes(namespace: str) -> Match:
     return Match(verbs=WRITES, namespace=namespace)
 
 
-async def _journey_is_clean(cluster: Cluster, recorder: Recorder, namespace: str) -> None:
+async def _journey_is_clean(
+    cluster: Cluster, recorder: Recorder, namespace: str, subject: Subject = MCP_SERVER
+) -> None:
     """The end is as without faults: each child once, of ours, and nothing was deleted on the way."""
-    assert recorder.created(DEPLOYMENT) == {"tools": 1}
-    assert recorder.created(SERVICE) == {"tools-service": 1}
-    assert not recorder.deleted(DEPLOYMENT) + recorder.deleted(SERVICE)
-    deployment = await cluster.controlplane.admin.get(DEPLOYMENT.path(namespace, "tools"))
-    assert deployment["metadata"]["ownerReferences"][0]["kind"] == "MCP"
+    for resource, name in subject.children:
+        assert recorder.created(resource) == {name: 1}
+        assert not recorder.deleted(resource)
+    deployment = await cluster.controlplane.admin.get(DEPLOYMENT.path(namespace, subject.name))
+    assert deployment["metadata"]["ownerReferences"][0]["kind"] == subject.resource.kind
 
 
 @pytest.mark.parametrize("after_commit", [True, False], ids=["after commit", "before commit"])
-@pytest.mark.parametrize("point", POINTS)
+@EVERY_WRITE
 async def test_killed_at_any_write_it_ends_the_same(
     cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess,
-    point: int, after_commit: bool,
+    subject: Subject, point: int, after_commit: bool,
 ) -> None:  # fmt: skip
     rule = proxy.arm(Rule(_own_writes(namespace), Kill(proxied.kill, after_commit=after_commit), after=point))
     await proxied.start()
-    await create(cluster.controlplane.admin, namespace)
+    await subject.create(cluster.controlplane.admin, namespace)
     await rule.struck()
     await proxied.died()
     await proxied.start()
-    await until_ready(recorder, namespace)
-    await _journey_is_clean(cluster, recorder, namespace)
+    await subject.until_ready(recorder, namespace)
+    await _journey_is_clean(cluster, recorder, namespace, subject)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@EVERY_WRITE
 async def test_a_lost_answer_causes_no_second_creation(
-    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess, point: int
-) -> None:
+    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess,
+    subject: Subject, point: int,
+) -> None:  # fmt: skip
     rule = proxy.arm(Rule(_own_writes(namespace), Cut(after_commit=True), after=point))
     await proxied.start()
-    await create(cluster.controlplane.admin, namespace)
+    await subject.create(cluster.controlplane.admin, namespace)
     await rule.struck()
-    await until_ready(recorder, namespace)
-    await _journey_is_clean(cluster, recorder, namespace)
-    created = proxy.calls(Match(verbs=frozenset({"create"}), namespace=namespace, resource="deployments.apps"))
-    assert len(created) == 1
+    await subject.until_ready(recorder, namespace)
+    await _journey_is_clean(cluster, recorder, namespace, subject)
+    for resource, _ in subject.children:
+        assert len(proxy.calls(Match(frozenset({"create"}), resource.label, namespace))) == 1
 
 
+async def test_what_is_shared_is_looked_up_when_the_answer_to_its_creation_is_lost(
+    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess
+) -> None:
+    creation = Match(frozenset({"create"}), VOLUME_CLAIM.label, namespace)
+    rule = proxy.arm(Rule(creation, Cut(after_commit=True)))
+    await proxied.start()
+    await MODEL_AND_SERVICE.create(cluster.controlplane.admin, namespace)
+    await rule.struck()
+    await MODEL_AND_SERVICE.until_ready(recorder, namespace)
+    (looked_up,) = proxy.calls(Match(frozenset({"get"}), VOLUME_CLAIM.label, namespace))
+    assert (looked_up.call.name, looked_up.status) == (CLAIM, 200)
+    assert len(proxy.calls(creation)) == 1
+
+
+@EVERY_SUBJECT
 @pytest.mark.parametrize(
     "fault",
     [
@@ -79,22 +103,21 @@ async def test_a_lost_answer_causes_no_second_creation(
     ids=["409", "429", "500", "503", "late", "cut"],
 )
 async def test_trouble_at_every_first_write_does_not_show(
-    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess, fault: Any
-) -> None:
-    for resource in ("deployments.apps", "services", "mcps.core.inference-gateway.com"):
-        proxy.arm(Rule(Match(verbs=WRITES, namespace=namespace, resource=resource), fault))
+    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess,
+    subject: Subject, fault: Any,
+) -> None:  # fmt: skip
+    # Three failures in a row for one object: one more would be shown.
+    for resource in (DEPLOYMENT, SERVICE, *subject.written):
+        proxy.arm(Rule(Match(verbs=WRITES, namespace=namespace, resource=resource.label), fault))
     await proxied.start()
-    await create(cluster.controlplane.admin, namespace)
-    await until_ready(recorder, namespace)
-    await _journey_is_clean(cluster, recorder, namespace)
-    reasons = {
-        version.conditions["Ready"]["reason"]
-        for version in recorder.history(MCP.resource, namespace, "tools")
-        if version.conditions
-    }
-    assert reasons <= {"Starting", "WaitingForAnswer", "Ready"}
-    assert not [version for version in recorder.log if version.kind == "Event" and version.object["type"] == "Warning"
-                and version.object["regarding"]["kind"] == "MCP"]  # fmt: skip
+    await subject.create(cluster.controlplane.admin, namespace)
+    await subject.until_ready(recorder, namespace)
+    await _journey_is_clean(cluster, recorder, namespace, subject)
+    history = recorder.history(subject.resource, namespace, subject.name)
+    assert {version.conditions["Ready"]["reason"] for version in history if version.conditions} <= subject.reasons
+    ours = {resource.kind for resource in subject.written}
+    events = [version.object for version in recorder.log if version.kind == "Event"]
+    assert not [event for event in events if event["type"] == "Warning" and event["regarding"]["kind"] in ours]
 
 
 @pytest.mark.parametrize("point", range(4))

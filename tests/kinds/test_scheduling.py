@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.kinds.shared.scheduling import complaints, devices
+from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume
 
 MESSAGES = {
     "counts of nodes": (
@@ -27,6 +27,10 @@ MESSAGES = {
         "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: not helpful.",
         ("pod has unbound immediate PersistentVolumeClaims",),
     ),
+    "what preemption could not find": (
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        ("pod has unbound immediate PersistentVolumeClaims",),
+    ),
     "words of another form": ("no nodes available to schedule pods", ("no nodes available to schedule pods",)),
 }
 
@@ -40,6 +44,19 @@ def test_of_a_message_only_what_is_missing_is_kept(name: str):
 def test_the_same_lack_on_more_nodes_is_no_news():
     one, other = "0/1 nodes are available: 1 Insufficient cpu.", "0/9 nodes are available: 9 Insufficient cpu."
     assert complaints(one) == complaints(other)
+
+
+@pytest.mark.parametrize(
+    ("complaint", "expected"),
+    [
+        ("pod has unbound immediate PersistentVolumeClaims", True),
+        ('persistentvolumeclaim "llmkube-model-cache" not found', True),
+        ("Insufficient cpu", False),
+        ("", False),
+    ],
+)
+def test_a_pod_that_waits_for_its_claim_is_told_from_others(complaint: str, expected: bool):
+    assert lacks_a_volume(Placement(waits=True, complaint=complaint)) is expected
 
 
 def test_devices_are_what_has_a_domain_in_its_name():

@@ -96,6 +96,7 @@ def untruths(history: Iterable[Version]) -> list[str]:
 
 
 def _wrong_with(version: Version, old: Version | None) -> Iterator[str]:
+    yield from _contradictions(version)
     if _says_ready(version) and _observed(version) != version.generation:
         yield f"Ready is written for generation {_observed(version)}, but the object is at {version.generation}"
     if old is None:
@@ -106,6 +107,15 @@ def _wrong_with(version: Version, old: Version | None) -> Iterator[str]:
         earlier = old.conditions.get(kind)
         if earlier and _moved_without_news(earlier, condition):
             yield f"lastTransitionTime of {kind} moved, but its status stayed {condition['status']}"
+
+
+def _contradictions(version: Version) -> Iterator[str]:
+    """What of one status cannot be true at the same time, of whichever kind it is."""
+    status = version.status
+    if version.conditions.get("Available", {}).get("status") == "True" and status.get("readyReplicas") == 0:
+        yield "Available is True, but no pod is ready"
+    if "phase" in status and "Ready" in version.conditions and (status["phase"] == "Ready") != _says_ready(version):
+        yield f"the phase is {status['phase']}, but the condition Ready says otherwise"
 
 
 def _moved_without_news(earlier: Json, later: Json) -> bool:

@@ -103,6 +103,14 @@ class OperatorProcess:
         assert "Traceback" not in text, text[-8000:]
 
 
+async def modelyard(*args: str, **env: str) -> asyncio.subprocess.Process:
+    """Start the program `modelyard` as users do, with nothing in its environment but this."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from modelyard.cli.main import main; main()", *args,
+        env=env, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
 async def health(port: int, path: str) -> tuple[int, str]:
     """Ask an operator's web server; the status is 0 while there is none."""
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
 from tests.support.operators import USER
@@ -114,6 +115,32 @@ async def until_model(recorder: Recorder, namespace: str, name: str = "tiny", **
     found = await recorder.wait_for(MODELS, namespace, name, shows(**fields))
     assert found
     return found
+
+
+async def until_pod(
+    recorder: Recorder, namespace: str, is_as_wanted: Callable[[Json], bool], name: str = "chat"
+) -> Json:
+    """Wait until the only pod of a service is as wanted, and return it."""
+    await recorder.wait_for(
+        DEPLOYMENT, namespace, name, lambda item: bool((item or {}).get("status", {}).get("replicas"))
+    )
+    (pod,) = (found for found in recorder.created(POD) if found.startswith(f"{name}-"))
+    found = await recorder.wait_for(POD, namespace, pod, lambda item: item is not None and is_as_wanted(item))
+    assert found
+    return found
+
+
+def is_held_up(pod: Json) -> bool:
+    """Whether a container of a pod cannot start, or start again."""
+    return any("waiting" in one["state"] for one in pod.get("status", {}).get("containerStatuses", ()))
+
+
+async def report_download(admin: Admin, pod: Json, **status: Any) -> None:
+    """Report of the downloader what a kubelet would."""
+    meta = pod["metadata"]
+    entry = {"name": "model-downloader", "image": "x", "imageID": "x", "ready": False, "restartCount": 0, **status}
+    path = POD.path(meta["namespace"], meta["name"], "status")
+    await admin.patch(path, {"status": {"initContainerStatuses": [entry]}})
 
 
 def engine(item: Json) -> Json:

@@ -72,7 +72,7 @@ def look_again(seen: Seen) -> Later | None:
 
 
 def _binds(placement: Placement, now: datetime) -> bool:
-    if placement.complaint != scheduling.UNBOUND or not placement.since:
+    if not scheduling.lacks_a_volume(placement) or not placement.since:
         return False
     return (now - datetime.fromisoformat(placement.since)).total_seconds() < _BINDING.seconds
 

@@ -108,4 +108,5 @@ def _token(spec: InferenceServiceSpec) -> tuple[Json, ...]:
 
 def _user(spec: InferenceServiceSpec) -> int:
     """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root."""
-    return int((spec.pod_security_context or {}).get("runAsUser") or downloader.USER)
+    asked = (spec.pod_security_context or {}).get("runAsUser")
+    return asked if isinstance(asked, int) and asked else downloader.USER

@@ -20,11 +20,11 @@ def without_empty(body: Json) -> Json:
 def unique_env(*groups: Iterable[Json]) -> list[Json]:
     """Join lists of environment variables; a later one replaces an earlier one of the same name.
 
-    The API server stores duplicates but answers 500 when they are applied.
+    The API server stores duplicates but answers 500 when they are applied. Names that make no sense it refuses itself.
     """
     by_name: dict[str, Json] = {}
     for entry in (entry for group in groups for entry in group):
-        by_name[entry["name"]] = entry
+        by_name[str(entry.get("name"))] = entry
     return list(by_name.values())
 
 
@@ -69,4 +69,4 @@ def secret_volume(name: str, secret: str) -> Json:
 
 def names_of(refs: Sequence[Json]) -> list[Json]:
     """Return references to objects of the same namespace, without doubles."""
-    return [{"name": name} for name in dict.fromkeys(ref.get("name", "") for ref in refs) if name]
+    return list({str(name): {"name": name} for ref in refs if (name := ref.get("name"))}.values())

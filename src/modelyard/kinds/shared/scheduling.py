@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from modelyard.core.stored import Stored
 
 _COUNTED: Final = re.compile(r"\d+/\d+ nodes are available: (?P<complaints>.*)", re.DOTALL)
-UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
-"""What the scheduler says for a moment of every pod whose claim was made a moment before it."""
-
-_AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims).*", re.DOTALL)
+_AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*", re.DOTALL)
+_NO_VOLUME: Final = re.compile(
+    r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
+)
 
 
 class _Condition(Struct, frozen=True, rename="camel"):
@@ -96,6 +96,11 @@ def look(pod: Stored) -> Placement:
         preempted=_preempted(by_type.get("DisruptionTarget")),
         priority=spec.priority,
     )
+
+
+def lacks_a_volume(placement: Placement) -> bool:
+    """Whether it waits for nothing but a claim: so does every pod, for a moment, whose claim was made just before."""
+    return _NO_VOLUME.fullmatch(placement.complaint) is not None
 
 
 def complaints(message: str) -> tuple[str, ...]:

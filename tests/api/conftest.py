@@ -1,0 +1,25 @@
+"""What the tests of whole lives share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.operators import OperatorProcess, running_operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.mcpserver import McpServers
+
+
+@pytest.fixture(scope="module")
+async def standing_operator(
+    installed: Path, mcp_servers: McpServers, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[OperatorProcess]:
+    """One operator for all tests of a file, under its own role, leading. To start one for each would take a minute."""
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    async with running_operator(installed, mcp_servers.port, log) as running:
+        yield running

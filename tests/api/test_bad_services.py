@@ -1,0 +1,58 @@
+"""Every invalid field of an InferenceService is refused by the API server, with a message that names it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from modelyard.local.admin import AdminError
+from tests.support.services import create_service
+
+if TYPE_CHECKING:
+    from modelyard.local.cluster import Cluster
+
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("installed")
+
+BAD: list[tuple[str, Json]] = [
+    ("spec.modelRef", {"modelRef": ""}),
+    ("spec.runtime", {"runtime": "magic"}),
+    ("spec.image", {"runtime": "generic"}),
+    ("spec.image", {"runtime": "personaplex"}),
+    ("spec.image", {"image": ""}),
+    ("spec.replicas", {"replicas": 11}),
+    ("spec.priority", {"priority": "urgent"}),
+    ("spec.contextSize", {"contextSize": 100}),
+    ("spec.cacheTypeK", {"cacheTypeK": "q2"}),
+    ("spec.containerPort", {"containerPort": 70000}),
+    ("spec.endpoint.path", {"endpoint": {"path": "v1"}}),
+    ("spec.endpoint.type", {"endpoint": {"type": "ExternalName"}}),
+    ("spec.resources.gpu", {"resources": {"gpu": 9}}),
+    ("spec.resources.cpu", {"resources": {"cpu": "many"}}),
+    ("spec.resources.memory", {"resources": {"memory": "-1Gi"}}),
+    ("spec.resources.hostMemory", {"resources": {"hostMemory": "64 GB"}}),
+    ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "large"}}),
+    ("spec.autoscaling.maxReplicas", {"autoscaling": {}}),
+    ("spec.autoscaling.minReplicas", {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}),
+    ("spec.autoscaling.metrics", {"autoscaling": {"maxReplicas": 2, "metrics": [{"type": "Pods", "name": "a"}]}}),
+    ("spec.autoscaling.metrics", {"autoscaling": {"maxReplicas": 2, "metrics": [{"type": "Resource", "name": "cpu"}]}}),
+    ("spec.tolerations", {"tolerations": ["all"]}),
+    ("spec.probeOverrides.liveness", {"probeOverrides": {"liveness": {"periodSeconds": "often"}}}),
+    ("spec.vllmConfig.dtype", {"vllmConfig": {"dtype": "float8"}}),
+    ("spec.ropeScaling.factor", {"ropeScaling": {"type": "yarn", "factor": "twice"}}),
+]
+
+
+@pytest.mark.parametrize(("field", "spec"), BAD, ids=[f"{field} {number}" for number, (field, _) in enumerate(BAD)])
+async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, namespace: str, field: str, spec: Json) -> None:
+    with pytest.raises(AdminError) as refused:
+        await create_service(cluster.controlplane.admin, namespace, **spec)
+    assert field in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a" * 64, "7b-chat"])
+async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, namespace: str, name: str) -> None:
+    with pytest.raises(AdminError, match=r"metadata\.name"):
+        await create_service(cluster.controlplane.admin, namespace, name)

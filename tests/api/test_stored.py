@@ -1,0 +1,161 @@
+"""Objects that are stored although no API server would take them today: the definition was looser once.
+
+Each says what is wrong with it, and nobody else is held up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
+from modelyard.kinds.model import MODEL
+from modelyard.local.admin import AdminError
+from modelyard.manifests.crd import crd
+from tests.support.mcps import condition, says
+from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.core.resources import Resource
+    from modelyard.kinds.contract import Kind
+    from modelyard.local.admin import Admin
+    from modelyard.local.cluster import Cluster
+    from tests.support.recorder import Recorder
+
+pytestmark = pytest.mark.usefixtures("standing_operator")
+
+Json = dict[str, Any]
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+BAD_SERVICES: list[tuple[str, Json]] = [
+    ("spec.modelRef", {"modelRef": None}),
+    ("spec.runtime", {"runtime": "magic"}),
+    ("spec.image", {"runtime": "generic"}),
+    ("spec.image", {"runtime": "personaplex"}),
+    ("spec.replicas", {"replicas": 11}),
+    ("spec.priority", {"priority": "urgent"}),
+    ("spec.resources.memory", {"resources": {"memory": "1 GB"}}),
+    ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "large"}}),
+    ("spec.resources.cpu", {"resources": {"cpu": 4}}),
+    ("spec.autoscaling.minReplicas", {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}),
+    ("spec.autoscaling.metrics", {"autoscaling": {"maxReplicas": 2, "metrics": [{"type": "Pods", "name": "a"}]}}),
+    ("spec.endpoint", {"endpoint": "http"}),
+    ("spec.vllmConfig.dtype", {"runtime": "vllm", "vllmConfig": {"dtype": "float8"}}),
+    ("spec.podLabels", {"podLabels": {"a": 1}}),
+    ("spec.tolerations", {"tolerations": ["all"]}),
+]
+BAD_MODELS: list[tuple[str, Json]] = [
+    ("spec.source", {"source": ""}),
+    ("spec.source", {"source": "ftp://models.invalid/tiny.gguf"}),
+    ("spec.source", {"source": 7}),
+    ("spec.sha256", {"sha256": "abc"}),
+    ("spec.format", {"format": "onnx"}),
+    ("spec.refreshPolicy", {"refreshPolicy": "Always"}),
+    ("spec.hardware.accelerator", {"hardware": {"accelerator": "tpu"}}),
+    ("spec.hardware.gpu.count", {"hardware": {"gpu": {"count": "all"}}}),
+    ("spec.hardware.gpu.memory", {"hardware": {"gpu": {"memory": "much"}}}),
+    ("spec.sourceSecretRef.name", {"sourceSecretRef": {"name": "../escape"}}),
+]
+
+
+@pytest.fixture(scope="module")
+async def looser_definitions(cluster: Cluster, installed: object) -> AsyncIterator[None]:
+    """For a while, the API server takes anything."""
+    admin = cluster.controlplane.admin
+    for kind in (MODEL, INFERENCE_SERVICE):
+        await _define(admin, kind, ANYTHING)
+        await _until_taken(admin, kind.resource, taken=True)
+    yield
+    for kind in (MODEL, INFERENCE_SERVICE):
+        await _define(admin, kind, crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+        await _until_taken(admin, kind.resource, taken=False)
+
+
+@pytest.mark.usefixtures("looser_definitions")
+async def test_services_that_make_no_sense_name_the_field_and_others_are_served(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    for number, (_, spec) in enumerate(BAD_SERVICES):
+        await create_service(admin, namespace, f"bad-{number}", **spec)
+    await create_pair(admin, namespace)
+    await until_service(recorder, namespace)
+    assert await _fields_named(recorder, SERVICES, namespace, BAD_SERVICES) == [field for field, _ in BAD_SERVICES]
+
+
+@pytest.mark.usefixtures("looser_definitions")
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("tolerations", {"tolerations": [{"key": 7}]}),
+        ("env", {"env": [{"value": "nameless"}]}),
+        ("runAsUser", {"podSecurityContext": {"runAsUser": "root"}}),
+        ("httpGet", {"probeOverrides": {"startup": {"httpGet": "/"}}}),
+        ("imagePullSecrets", {"imagePullSecrets": [{"name": ["a"]}]}),
+    ],
+)
+async def test_what_is_wrong_inside_types_of_kubernetes_is_shown_in_its_own_words(
+    cluster: Cluster, namespace: str, recorder: Recorder, field: str, spec: Json
+) -> None:
+    await create_pair(cluster.controlplane.admin, namespace, **spec)
+    found = await recorder.wait_for(SERVICES, namespace, "chat", says("ChildRefused"))
+    assert found
+    assert found["status"]["phase"] == "Failed"
+    assert field in condition(found, "Ready")["message"]
+
+
+@pytest.mark.usefixtures("looser_definitions")
+async def test_models_that_make_no_sense_name_the_field_and_their_services_wait(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    for number, (_, spec) in enumerate(BAD_MODELS):
+        await create_model(admin, namespace, f"bad-{number}", **spec)
+    await create_service(admin, namespace, "waits", modelRef="bad-6")
+    await create_pair(admin, namespace)
+    await until_service(recorder, namespace)
+    assert await _fields_named(recorder, MODELS, namespace, BAD_MODELS) == [field for field, _ in BAD_MODELS]
+    found = await until_service(recorder, namespace, "waits", phase="Pending", modelReady=False)
+    assert condition(found, "Ready")["reason"] == "ModelInvalid"
+    assert "kubectl describe model bad-6" in condition(found, "Ready")["message"]
+
+
+async def _fields_named(
+    recorder: Recorder, resource: Resource, namespace: str, bad: list[tuple[str, Json]]
+) -> list[str]:
+    """Return of each bad object the field that it complains of, or its whole complaint if it is about another."""
+    named = []
+    for number, (field, _) in enumerate(bad):
+        found = await recorder.wait_for(resource, namespace, f"bad-{number}", says("InvalidSpec"))
+        assert found
+        assert found["status"]["phase"] == "Failed"
+        message = str(condition(found, "Ready")["message"])
+        named.append(field if message.startswith(field) else message)
+    return named
+
+
+async def _define(admin: Admin, kind: Kind, schema: Json) -> None:
+    path = f"{DEFINITIONS}/{kind.resource.plural}.{kind.resource.group}"
+    versions = (await admin.get(path))["spec"]["versions"]
+    await admin.patch(path, {"spec": {"versions": [{**versions[0], "schema": {"openAPIV3Schema": schema}}]}})
+
+
+async def _until_taken(admin: Admin, resource: Resource, *, taken: bool) -> None:
+    """Wait until the API server takes nonsense, or refuses it again: it serves a changed definition a moment later."""
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "any"}, "spec": {}}
+    async with asyncio.timeout(30):
+        while await _is_taken(admin, f"{resource.path('default')}?dryRun=All", body) != taken:
+            await asyncio.sleep(0.05)
+
+
+async def _is_taken(admin: Admin, path: str, body: Json) -> bool:
+    try:
+        await admin.create(path, body)
+    except AdminError:
+        return False
+    return True

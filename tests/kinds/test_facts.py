@@ -1,0 +1,51 @@
+"""Whose fault it is: only pods of the latest template can be to blame for what is wrong with a service."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from modelyard.core.resources import DEPLOYMENT, POD
+from modelyard.core.stored import Stored
+from modelyard.kinds.contract import Owned, Read, Seen
+from modelyard.kinds.inferenceservice import facts
+
+SOONER, LATER = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
+
+
+def pod(name: str, image: str, created: str) -> Stored:
+    meta = {"name": name, "namespace": "here", "creationTimestamp": created, "labels": {"pod-template-hash": image}}
+    defaults = {"terminationMessagePath": "/dev/termination-log"}
+    spec = {"containers": [{"name": "server", "image": image, **defaults}], "tolerations": [{"key": "added"}]}
+    return Stored.from_dict(POD, {"metadata": meta, "spec": spec})
+
+
+def deployment(image: str) -> Stored:
+    template = {"spec": {"containers": [{"name": "server", "image": image}], "tolerations": []}}
+    body: dict[str, Any] = {
+        "metadata": {"name": "chat", "namespace": "here", "generation": 2},
+        "spec": {"template": template},
+        "status": {"observedGeneration": 2, "updatedReplicas": 1},
+    }
+    return Stored.from_dict(DEPLOYMENT, body)
+
+
+def latest(image: str, *pods: Stored) -> list[str]:
+    there: dict[Read, tuple[Stored, ...]] = {Owned(DEPLOYMENT): (deployment(image),), Owned(POD): pods}
+    found = {read: {one.meta.key: one for one in stored} for read, stored in there.items()}
+    return [one.meta.name for one in facts.look(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(SOONER, LATER), (SOONER, SOONER), (LATER, SOONER)],
+    ids=["made later", "made in the same second", "made before one of the old ones was replaced"],
+)
+def test_the_pods_that_look_like_the_template_are_the_latest(old: str, new: str) -> None:
+    assert latest("new", pod("a", "old", old), pod("b", "new", new)) == ["b"]
+
+
+def test_when_none_looks_like_the_template_the_newest_pod_tells() -> None:
+    assert latest("new", pod("a", "mutated-1", SOONER), pod("b", "mutated-2", LATER)) == ["b"]

@@ -1,0 +1,57 @@
+"""One plain object of each kind that makes pods, for tests that hold of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
+from modelyard.kinds.mcp import MCP
+from modelyard.local.admin import Admin
+from tests.support import mcps, services
+from tests.support.recorder import Recorder
+from tests.support.services import MODELS, SERVICES
+
+Json = dict[str, Any]
+
+
+class Subject(Struct, frozen=True):
+    """An object, with what it needs, and what comes of it when nothing goes wrong."""
+
+    resource: Resource
+    name: str
+    children: tuple[tuple[Resource, str], ...]
+    """What is created, each once."""
+    written: tuple[Resource, ...]
+    """Whose status is written."""
+    writes: int
+    """How many there are from create to Ready."""
+    reasons: frozenset[str]
+    """What its Ready condition says on the way."""
+    create: Callable[[Admin, str], Awaitable[Json]]
+    until_ready: Callable[[Recorder, str], Awaitable[Json]]
+
+
+MCP_SERVER = Subject(
+    resource=MCP.resource,
+    name="tools",
+    children=((DEPLOYMENT, "tools"), (SERVICE, "tools-service")),
+    written=(MCP.resource,),
+    writes=5,
+    reasons=frozenset({"Starting", "WaitingForAnswer", "Ready"}),
+    create=mcps.create,
+    until_ready=mcps.until_ready,
+)
+MODEL_AND_SERVICE = Subject(
+    resource=SERVICES,
+    name="chat",
+    children=((VOLUME_CLAIM, services.CLAIM), (DEPLOYMENT, "chat"), (SERVICE, "chat")),
+    written=(MODELS, SERVICES),
+    writes=6,
+    reasons=frozenset({"Creating", "InferenceReady"}),
+    create=services.create_pair,
+    until_ready=services.until_service,
+)
+SUBJECTS = {"mcp": MCP_SERVER, "service": MODEL_AND_SERVICE}
