@@ -5,6 +5,7 @@ Pure: paths and ports go in, argument lists come out. Everything listens on 127.
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -15,6 +16,8 @@ from modelyard.local.pki import Keypair
 # On Linux any program may listen on these addresses, so on one machine a Service is reachable at its own ClusterIP.
 SERVICE_RANGE = "127.96.0.0/16"
 FIRST_SERVICE_IP = "127.96.0.1"
+NODE_CALLER = "modelyard-apiserver"
+"""The user that the API server is when it asks a node."""
 _ISSUER = "https://kubernetes.default.svc"
 
 AUDIT_POLICY = yaml.safe_dump(
@@ -68,13 +71,16 @@ class ApiServer(Struct, frozen=True):
     etcd_port: int
     etcd_trust: Trust
     signing_key: Path
+    kubelet_trust: Trust
+    """How it proves to nodes who it is, and whom it takes for a node."""
     audit_policy: Path
     audit_log: Path
     extra: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
         """Return its command line."""
-        return [str(self.program), *self._serving(), *self._storage(), *self._accounts(), *self._audit(), *self.extra]
+        parts = (self._serving(), self._storage(), self._accounts(), self._nodes(), self._audit())
+        return [str(self.program), *chain.from_iterable(parts), *self.extra]
 
     def _serving(self) -> list[str]:
         return [
@@ -86,7 +92,6 @@ class ApiServer(Struct, frozen=True):
             f"--tls-cert-file={self.trust.identity.certificate}",
             f"--tls-private-key-file={self.trust.identity.key}",
             f"--service-cluster-ip-range={SERVICE_RANGE}",
-            "--kubelet-preferred-address-types=InternalIP",
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             # Without it a stopping server waits for watches, which never end by themselves.
             "--shutdown-watch-termination-grace-period=500ms",
@@ -109,6 +114,15 @@ class ApiServer(Struct, frozen=True):
             f"--service-account-issuer={_ISSUER}",
             f"--service-account-key-file={self.signing_key}",
             f"--service-account-signing-key-file={self.signing_key}",
+        ]
+
+    def _nodes(self) -> list[str]:
+        return [
+            # Otherwise it would look for the name of the node, which no DNS knows.
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-certificate-authority={self.kubelet_trust.authority}",
+            f"--kubelet-client-certificate={self.kubelet_trust.identity.certificate}",
+            f"--kubelet-client-key={self.kubelet_trust.identity.key}",
         ]
 
     def _audit(self) -> list[str]:

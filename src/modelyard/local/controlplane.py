@@ -19,6 +19,7 @@ from modelyard.local.ports import keep_ports
 from modelyard.local.processes import Program, tail
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from modelyard.local.pki import Keypair
@@ -84,13 +85,19 @@ class ControlPlane:
     @property
     def pids(self) -> dict[str, int]:
         """The process ids of what runs now, by program name."""
-        return {program.name: program.pid for program in self._programs if program.pid is not None}
+        return {program.name: program.pid for program in self.programs if program.pid is not None}
 
-    async def start(self) -> None:
-        """Start everything and return when it is ready to take objects; or stop everything and say what is wrong."""
+    async def start(self, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Start everything and return when it is ready to take objects; or stop everything and say what is wrong.
+
+        `prepare` runs as soon as the API answers. Definitions that it brings are known to the controllers at once;
+        those that come later only after half a minute, and until then what belongs to deleted objects stays.
+        """
         try:
             await self._etcd.start()
             await self._start_apiserver()
+            if prepare:
+                await prepare()
             for worker in self._workers:
                 await worker.start()
             if self._workers:
@@ -128,8 +135,13 @@ class ControlPlane:
         answer = await self.admin.create(path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return self._kubeconfig(file_name(namespace, name), by_token(answer["status"]["token"]), namespace)
 
+    def node_trust(self) -> components.Trust:
+        """Return how a node on this machine proves who it is, and whose certificates it takes."""
+        return components.Trust(self.ca, self._authority.store("node", self._authority.server("node", _LOOPBACK)))
+
     @property
-    def _programs(self) -> list[Program]:
+    def programs(self) -> list[Program]:
+        """What it consists of, each after those that it needs."""
         return [self._etcd, self._apiserver, *self._workers]
 
     async def _start_apiserver(self) -> None:
@@ -141,7 +153,7 @@ class ControlPlane:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while not await self.admin.answers(path):
-                    for program in self._programs:
+                    for program in self.programs:
                         program.check()
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
@@ -181,6 +193,7 @@ class ControlPlane:
             etcd_port=self._ports["etcd"],
             etcd_trust=self._etcd_trust(),
             signing_key=self._signing_key,
+            kubelet_trust=components.Trust(self.ca, self._identity(components.NODE_CALLER)),
             audit_policy=write_private(self.folder / "audit-policy.yaml", components.AUDIT_POLICY.encode()),
             audit_log=self.audit_log,
             extra=extra,

@@ -43,12 +43,12 @@ def free_ports(count: int) -> list[int]:
     return free
 
 
-def is_free(port: int) -> bool:
-    """Whether somebody could listen on this port of 127.0.0.1 now."""
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether somebody could listen on this port of a loopback address now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True

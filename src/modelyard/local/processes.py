@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.errors import ModelyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 LIFELINE = "MODELYARD_LIFELINE_FD"
 _TAIL_BYTES = 8_192
@@ -38,15 +38,24 @@ class CannotStart(ModelyardError):
 class Program:
     """One program with its arguments, started and stopped any number of times.
 
-    It has `grace` seconds to end when it is asked to.
+    It has `grace` seconds to end when it is asked to. `env` is added to our own environment.
     """
 
-    def __init__(self, argv: Sequence[str | Path], log: Path, grace: float = 10.0) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str | Path],
+        log: Path,
+        grace: float = 10.0,
+        *,
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._argv = [str(word) for word in argv]
+        self._env = env or {}
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
         self._lifeline: int | None = None
-        self.name = Path(self._argv[0]).name
+        self.name = name or Path(self._argv[0]).name
         self.log = log
 
     @property
@@ -74,11 +83,16 @@ class Program:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, LIFELINE: str(lifeline)},
+                env={**os.environ, **self._env, LIFELINE: str(lifeline)},
                 pass_fds=(lifeline,),
                 # Ctrl-C on the terminal is for us: we stop our children in the right order.
                 start_new_session=True,
             )
+
+    async def ended(self) -> None:
+        """Wait until it has ended by itself, or was never started."""
+        if self._process is not None:
+            await self._process.wait()
 
     def check(self) -> None:
         """Raise `ProcessDied` when it does not run any more."""

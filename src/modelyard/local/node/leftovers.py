@@ -1,0 +1,101 @@
+"""What is remembered of each container on disk, and the end of processes that outlived their node.
+
+A process is known by its number and its birth. Those that were started in the moment before a crash, and what such
+processes have started, are known by a variable that names the node.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.local.files import write_private
+from modelyard.local.node import kernel
+from modelyard.local.node.folders import container_folders
+from modelyard.local.node.states import Ended
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK: Final = "MODELYARD_NODE"
+_REMOVE_SECONDS: Final = 30
+_PASSES: Final = 100
+_PASS_SECONDS: Final = 0.02
+
+
+class Record(Struct, frozen=True):
+    """What outlives the node about one container."""
+
+    pid: int = 0
+    """The process that runs, or ran when the node ended; 0: none."""
+    birth: str = ""
+    started: str = ""
+    restarts: int = 0
+    ended: Ended | None = None
+    """How it ended, if it is not to run again."""
+    last: Ended | None = None
+    remove: tuple[str, ...] = ()
+    """The command that ends it, if it is more than a process."""
+
+    @property
+    def is_between_runs(self) -> bool:
+        """Whether it has ended and is to run again, so that its last log is that of the run before."""
+        return self.last is not None and self.ended is None and not self.pid
+
+
+def read_record(file: Path) -> Record:
+    """Return what is remembered; nothing when there is no record, or only a broken one."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError):
+        return Record()
+
+
+def write_record(file: Path, record: Record) -> None:
+    """Remember."""
+    write_private(file, msgspec.json.encode(record))
+
+
+def mark(state: Path) -> str:
+    """Return the variable that marks every process of the node of this state folder."""
+    return f"{MARK}={state}"
+
+
+def end_leftovers(state: Path) -> None:
+    """End all processes of an earlier node of this state folder, and wait for that. Nobody else's are touched."""
+    for record in (read_record(folder.record) for folder in container_folders(state)):
+        if record.pid and record.birth and kernel.birth(record.pid) == record.birth:
+            end_group(record.pid)
+        if record.pid and record.remove:
+            _run(record.remove)
+    _end_marked(state)
+
+
+def _end_marked(state: Path) -> None:
+    # More than once: one of them may start another while we look, and dying takes a moment.
+    for _ in range(_PASSES):
+        found = list(kernel.pids_with(mark(state)))
+        if not found:
+            return
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PASS_SECONDS)
+
+
+def end_group(leader: int) -> None:
+    """Kill a process and what it has started; none of them may be there any more."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _run(command: tuple[str, ...]) -> None:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, check=False, timeout=_REMOVE_SECONDS)  # noqa: S603 - our own words

@@ -1,0 +1,147 @@
+"""The Node object of this machine, its Lease, and everything that runs because pods are bound to it.
+
+A Node or a Lease that somebody deletes is made again. Nothing is reported that is not so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import structlog
+from msgspec import Struct
+
+from modelyard.core.resources import LEASE, Key, Resource
+from modelyard.kube.client import Client
+from modelyard.kube.errors import KubeError, NotFound
+from modelyard.local.node import report
+from modelyard.local.node.addresses import Addresses
+from modelyard.local.node.environment import from_machine
+from modelyard.local.node.gpus import Gpus
+from modelyard.local.node.guardian import guarded
+from modelyard.local.node.images import ImageTable
+from modelyard.local.node.leftovers import MARK
+from modelyard.local.node.machine import Machine, is_disk_full, look_around
+from modelyard.local.node.names import Places
+from modelyard.local.node.podman import Podman
+from modelyard.local.node.pods import Pods
+from modelyard.local.node.site import Drain, Pace, Site, nobody_to_wait_for
+from modelyard.local.node.times import micro_timestamp, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_log = structlog.get_logger()
+
+# With all of its status, unlike the one that the operator watches.
+_NODE: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
+_RETRY_SECONDS: Final = 1.0
+# The Lease tells that the node lives; its status is only told again in case somebody has changed or deleted it.
+_REPORT_EVERY: Final = 6
+
+
+class NodeSettings(Struct, frozen=True):
+    """What makes one node."""
+
+    client: Client
+    state: Path
+    name: str
+    images: ImageTable
+    addresses: Addresses
+    places: Callable[[], Places]
+    """Where Services are reached now."""
+    kubelet_port: int = 0
+    """Where the API server asks for logs; 0: nowhere."""
+    drain: Drain = nobody_to_wait_for
+    pace: Pace = Pace()
+
+
+@asynccontextmanager
+async def running_node(settings: NodeSettings) -> AsyncIterator[Pods]:
+    """Be a node of the cluster for as long as the block lasts: pods that are bound to it run as processes."""
+    state = await asyncio.to_thread(settings.state.resolve)
+    async with guarded(state, settings.pace.lock), _probing() as session:
+        machine = await look_around(state)
+        pods = Pods(_site(settings, state, machine, session), settings.name)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_Heart(settings, state, machine).beat()),
+                group.create_task(pods.run()),
+            ]
+            try:
+                yield pods
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+
+def _probing() -> aiohttp.ClientSession:
+    """Return a session that keeps nothing from one probe to the next."""
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+
+def _site(settings: NodeSettings, state: Path, machine: Machine, session: aiohttp.ClientSession) -> Site:
+    return Site(
+        client=settings.client,
+        state=state,
+        images=settings.images,
+        podman=Podman(),
+        addresses=settings.addresses,
+        gpus=Gpus(tuple(gpu.index for gpu in machine.gpus)),
+        capacity=machine.capacity,
+        places=settings.places,
+        session=session,
+        env={**from_machine(os.environ), MARK: str(state)},
+        drain=settings.drain,
+        pace=settings.pace,
+    )
+
+
+class _Heart:
+    """Keeps the cluster sure that the node is there."""
+
+    def __init__(self, settings: NodeSettings, state: Path, machine: Machine) -> None:
+        self._client, self._name, self._port = settings.client, settings.name, settings.kubelet_port
+        self._state, self._machine, self._pace = state, machine, settings.pace
+
+    async def beat(self) -> None:
+        """Report and renew, until cancelled."""
+        beats, uid = 0, ""
+        while True:
+            try:
+                if beats % _REPORT_EVERY == 0:
+                    uid = await self._report()
+                await self._renew(uid)
+            except KubeError as error:
+                _log.warning("the node is not reported", node=self._name, error=str(error))
+                beats, wait = 0, _RETRY_SECONDS
+            else:
+                beats, wait = beats + 1, self._pace.lease
+            await asyncio.sleep(wait)
+
+    async def _report(self) -> str:
+        """Register the Node, if it is not there, and tell its status; return its UID."""
+        key, body = Key("", self._name), report.node(self._name, self._machine)
+        try:
+            node = await self._client.merge_patch(_NODE, key, {"metadata": {"labels": body["metadata"]["labels"]}})
+        except NotFound:
+            node = await self._client.create(_NODE, body)
+        full = is_disk_full(self._state)
+        status = report.node_status(
+            self._name, self._machine, node.status, timestamp(), port=self._port, disk_full=full
+        )
+        await self._client.merge_patch(_NODE, key, {"status": status}, "status")
+        return node.meta.uid
+
+    async def _renew(self, uid: str) -> None:
+        lease = report.lease(self._name, micro_timestamp(), uid)
+        try:
+            await self._client.merge_patch(LEASE, Key(report.LEASES, self._name), {"spec": lease["spec"]})
+        except NotFound:
+            await self._client.create(LEASE, lease)

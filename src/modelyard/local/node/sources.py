@@ -1,0 +1,59 @@
+"""Secrets and ConfigMaps that a pod names, read when they are needed and not kept."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.errors import ModelyardError
+from modelyard.core.resources import SECRET, Key, Resource
+from modelyard.kube.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.kube.client import Client
+
+CONFIG_MAP: Final = Resource("", "v1", "ConfigMap", "configmaps")
+
+Content = dict[str, bytes]
+
+
+class ConfigMissing(ModelyardError):
+    """Something that a container needs is not there, or not as it should be; the message names it."""
+
+
+class Sources:
+    """The Secrets and ConfigMaps of one namespace, each read once."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+        self._read: dict[tuple[str, str], Content | None] = {}
+
+    async def secret(self, name: str) -> Content | None:
+        """Return the content of a Secret; None when there is none."""
+        return await self._get(SECRET, name)
+
+    async def config_map(self, name: str) -> Content | None:
+        """Return the content of a ConfigMap; None when there is none."""
+        return await self._get(CONFIG_MAP, name)
+
+    async def _get(self, resource: Resource, name: str) -> Content | None:
+        where = (resource.kind, name)
+        if where not in self._read:
+            self._read[where] = await self._ask(resource, name)
+        return self._read[where]
+
+    async def _ask(self, resource: Resource, name: str) -> Content | None:
+        try:
+            found = await self._client.get(resource, Key(self._namespace, name))
+        except NotFound:
+            return None
+        text, packed = found.part("data"), found.part("binaryData")
+        if resource is SECRET:
+            return _unpacked(text)
+        return {**{key: value.encode() for key, value in text.items()}, **_unpacked(packed)}
+
+
+def _unpacked(data: Mapping[str, str]) -> Content:
+    return {key: b64decode(value) for key, value in data.items()}

@@ -1,0 +1,124 @@
+"""The small parts of the node that need no cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.local.node import kernel
+from modelyard.local.node.addresses import Address
+from modelyard.local.node.gpus import Gpus
+from modelyard.local.node.leftovers import Record, read_record, write_record
+from modelyard.local.node.machine import Gpu, Machine, listed_gpus
+from modelyard.local.node.paths import Mapped
+from modelyard.local.node.podman import Box, Podman, run_command
+from modelyard.local.node.podspec import Container, Port, Probe
+from modelyard.local.node.probes import Tally
+from modelyard.local.node.report import node_status
+from modelyard.local.node.states import Ended
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
+
+
+def test_bad_answers_count_once_a_period_and_good_ones_always() -> None:
+    tally = Tally(Probe(period_seconds=10, failure_threshold=2, success_threshold=2), 0.0)
+    assert [tally.add(float(now), good=False) for now in range(20)] == [None] * 20
+    assert tally.add(20.0, good=False) is False
+    assert [tally.add(21.0, good=True), tally.add(22.0, good=True)] == [None, True]
+
+
+def test_gpus_belong_to_one_container_at_a_time() -> None:
+    gpus = Gpus(("0", "1", "2"))
+    assert gpus.take("a", "main", 2) == ("0", "1")
+    assert gpus.take("a", "main", 2) == ("0", "1")
+    assert gpus.take("b", "main", 2) is None
+    gpus.give_back("a")
+    assert gpus.take("b", "main", 2) == ("0", "1")
+
+
+def test_the_answer_of_nvidia_smi_is_read() -> None:
+    assert listed_gpus("0, NVIDIA RTX 4090\n1, NVIDIA RTX 4090\n") == (
+        Gpu("0", "NVIDIA RTX 4090"),
+        Gpu("1", "NVIDIA RTX 4090"),
+    )
+    assert listed_gpus("No devices were found\n") == ()
+
+
+def test_a_machine_with_gpus_says_so() -> None:
+    machine = Machine(8, 2**34, 2**40, (Gpu("0", "NVIDIA RTX 4090"),), "amd64")
+    assert machine.capacity["nvidia.com/gpu"] == "1"
+    assert machine.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
+
+
+def test_a_full_disk_is_a_condition_of_the_node() -> None:
+    machine = Machine(8, 2**34, 2**40)
+    fine = node_status("n", machine, {}, NOW, port=0, disk_full=False)
+    full = node_status("n", machine, fine, LATER, port=10250, disk_full=True)
+    times = {entry["type"]: (entry["status"], entry["lastTransitionTime"]) for entry in full["conditions"]}
+    assert times["DiskPressure"] == ("True", LATER)
+    assert times["Ready"] == ("True", NOW)
+    assert full["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10250}}
+
+
+def test_a_container_of_podman_listens_on_loopback_only_and_shows_no_secrets() -> None:
+    container = Container("web", "docker.io/app:1", ports=(Port(80), Port(53, protocol="UDP")))
+    address = Address("127.97.0.9", None, "240.97.0.9")
+    box = Box("name", address, ("serve", "-v"), ("x",), (Mapped("/data", "/state/data"),), ("0", "1"), 2**30)
+    assert run_command("podman", container, box, {"TOKEN": "hush"}) == (
+        "podman",
+        "run",
+        "--rm",
+        "--name=name",
+        "--env=TOKEN",
+        "--volume=/state/data:/data",
+        "--publish=127.97.0.9:80:80",
+        "--memory=1073741824",
+        "--gpus=device=0,1",
+        "--entrypoint=serve",
+        "docker.io/app:1",
+        "-v",
+        "x",
+    )
+
+
+@pytest.mark.parametrize(("code", "works"), [(0, True), (1, False)])
+async def test_podman_is_used_only_when_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, works: bool
+) -> None:
+    program = tmp_path / "podman"
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert await Podman().program() == (str(program) if works else None)
+
+
+def test_a_record_is_read_as_it_was_written_and_a_broken_one_is_none(tmp_path: Path) -> None:
+    file, record = tmp_path / "state.json", Record(7, "birth", NOW, 2, last=Ended(1, "Error", NOW, NOW))
+    write_record(file, record)
+    assert read_record(file) == record
+    file.write_text("{")
+    assert read_record(file) == Record()
+
+
+async def test_processes_are_known_by_birth_children_memory_and_variables() -> None:
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    pipe = asyncio.subprocess.PIPE
+    mark = f"MARK_{os.getpid()}"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=pipe, env={mark: "1"})
+    async with asyncio.timeout(30):
+        while len(list(kernel.tree(process.pid))) < 2:
+            await asyncio.sleep(0.02)
+    tree = set(kernel.tree(process.pid))
+    assert set(kernel.pids_with(f"{mark}=1")) == tree
+    assert all(kernel.memory(pid) >= kernel.exact_memory(pid) > 0 for pid in tree)
+    assert kernel.birth(process.pid) == kernel.birth(process.pid) != ""
+    await process.communicate(b"\n")
+    assert kernel.birth(process.pid) == ""
+    assert kernel.memory(process.pid) == 0

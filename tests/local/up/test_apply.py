@@ -1,0 +1,79 @@
+"""Any kind of object can be applied, and what cannot is named with its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.transport import HttpTransport
+from modelyard.local.up.apply import Applier
+from modelyard.local.up.documents import BadManifest, Document
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
+
+
+@pytest.fixture
+async def applier(cluster: Cluster, installed: Path) -> AsyncIterator[Applier]:
+    transport = HttpTransport(from_kubeconfig([cluster.kubeconfig]))
+    yield Applier(transport)
+    await transport.close()
+
+
+def given(namespace: str, api_version: str, kind: str, name: str = "x", **rest: Any) -> Document:
+    meta = {"name": name, "namespace": namespace}
+    return Document("a.yaml", {"apiVersion": api_version, "kind": kind, "metadata": meta, **rest})
+
+
+async def test_objects_of_several_kinds_are_applied_in_the_name_of_kubectl(
+    applier: Applier, namespace: str, kubectl: Kubectl
+) -> None:
+    await applier.apply_all(
+        [
+            given(namespace, "v1", "ConfigMap", data={"a": "b"}),
+            given(namespace, "apps/v1", "Deployment", spec=deployment()),
+            given(namespace, "inference.llmkube.dev/v1alpha1", "Model", spec={"source": "a/b"}),
+        ]
+    )
+    what = ("get", "configmap/x", "deployment/x", "model/x", f"--namespace={namespace}", "--show-managed-fields")
+    managers = await kubectl(*what, "-o", "jsonpath={.items[*].metadata.managedFields[0].manager}")
+    assert managers.split() == ["kubectl", "kubectl", "kubectl"]
+
+
+async def test_a_kind_that_nobody_knows_is_named_and_nothing_is_applied(
+    applier: Applier, namespace: str, kubectl: Kubectl
+) -> None:
+    first = given(namespace, "v1", "ConfigMap", name="never")
+    with pytest.raises(BadManifest, match=r"a.yaml: there is no kind Pood in v1 \(it has .*Pod, .*\); correct"):
+        await applier.apply_all([first, given(namespace, "v1", "Pood")])
+    with pytest.raises(BadManifest, match=r"no kind Thing in example.com/v1 \(no such API is installed\)"):
+        await applier.apply_all([first, given(namespace, "example.com/v1", "Thing")])
+    assert "never" not in await kubectl("get", "configmaps", f"--namespace={namespace}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"modelRef": "m", "replicas": -1}, "spec.replicas"), ({"modelRef": "m", "replica": 1}, "spec.replica")],
+)
+async def test_what_the_api_server_refuses_is_named_with_the_field(
+    applier: Applier, namespace: str, spec: dict[str, Any], field: str
+) -> None:
+    wrong = given(namespace, "inference.llmkube.dev/v1alpha1", "InferenceService", spec=spec)
+    with pytest.raises(BadManifest, match=rf"^a.yaml: InferenceService x is refused: .*{field}.*; correct the file$"):
+        await applier.apply_all([wrong])
+
+
+def deployment() -> dict[str, Any]:
+    labels = {"app": "x"}
+    containers = [{"name": "main", "image": "x"}]
+    return {
+        "replicas": 0,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+    }

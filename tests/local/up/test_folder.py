@@ -1,0 +1,62 @@
+"""A folder has one user at a time, and others learn who that is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modelyard.core.resources import Key
+from modelyard.local.node.addresses import Place
+from modelyard.local.up.folder import AlreadyUp, Folder, NotOurs, Record, default_path
+
+
+def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    assert (folder.is_held(), folder.told()) == (False, None)
+    with folder.held():
+        assert folder.is_held()
+        assert folder.told() == Record(os.getpid())
+        with pytest.raises(AlreadyUp, match=f"already \\(process {os.getpid()}\\); look at it with"), folder.held():
+            pass
+    assert (folder.is_held(), folder.told()) == (False, None)
+    with folder.held():
+        pass
+
+
+def test_what_a_dead_one_told_is_not_believed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    with folder.held():
+        folder.tell(Record(os.getpid(), "/programs", settled=True))
+    assert folder.told() is None
+
+
+def test_a_new_folder_is_closed_to_others(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "a" / "state")
+    folder.prepare()
+    assert {path.stat().st_mode & 0o077 for path in (folder.path, *folder.path.iterdir())} == {0}
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").touch()
+    tmp_path.chmod(0o755)
+    with pytest.raises(NotOurs, match="is not empty, and not a folder of Modelyard"):
+        Folder(tmp_path).prepare()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    folder.prepare()
+    assert folder.places() == {}
+    places = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080), 80: Place("127.96.1.2", 30080)}}
+    folder.write_places(places)
+    assert folder.places() == places
+
+
+def test_the_usual_folder_is_that_of_the_system() -> None:
+    home = Path("/home/me")
+    assert default_path({}, home, "linux") == home / ".local/share/modelyard"
+    assert default_path({}, home, "darwin") == home / "Library/Application Support/modelyard"
+    assert default_path({"XDG_DATA_HOME": "/data"}, home, "linux") == Path("/data/modelyard")

@@ -1,0 +1,129 @@
+"""Programs are kept, Python programs end with whoever started them, and a build tells how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.local.processes import Program
+from modelyard.local.up.assets import NoPrograms, programs
+from modelyard.local.up.keep import keep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SECONDS = 30.0
+
+
+async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: Path) -> None:
+    program = Program(["sleep", "600"], tmp_path / "log", name="sleeper")
+    said: list[str] = []
+    await program.start()
+    keeping = asyncio.create_task(keep(program, said.append))
+    try:
+        first = program.pid
+        assert first
+        os.kill(first, signal.SIGKILL)
+        async with asyncio.timeout(_SECONDS):
+            while program.pid in (None, first):
+                await asyncio.sleep(0.01)
+        assert said == [f"sleeper ended by itself and is started again; {tmp_path}/log may say why"]
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        await program.stop()
+
+
+_PARENT = """
+import asyncio, sys
+from pathlib import Path
+from modelyard.local.processes import Program
+
+async def main():
+    program = Program(
+        [sys.executable, "-m", "modelyard.local.lifeline", "http.server", "--bind", "127.0.0.1", "0"],
+        Path(sys.argv[1]),
+        env={"PYTHONUNBUFFERED": "1"},
+    )
+    await program.start()
+    print(program.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_python_program_ends_with_the_one_who_started_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    parent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PARENT, str(log)), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout
+    child = int(await parent.stdout.readline())
+    async with asyncio.timeout(_SECONDS):
+        while "Serving HTTP" not in (log.read_text() if log.exists() else ""):
+            await asyncio.sleep(0.01)
+        parent.kill()
+        await parent.wait()
+        while _runs(child):
+            await asyncio.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _script(tmp_path: Path, text: str) -> Path:
+    script = tmp_path / "build.py"
+    script.write_text(text)
+    return script
+
+
+async def test_a_build_is_followed_and_its_folder_returned(tmp_path: Path) -> None:
+    script = _script(tmp_path, "import sys\nprint('  50 %', file=sys.stderr)\nprint('/built')\n")
+    said: list[str] = []
+    assert str(await programs(said.append, script)) == "/built"
+    assert said == ["50 %"]
+
+
+async def test_a_build_that_fails_is_explained_by_its_last_word(tmp_path: Path) -> None:
+    script = _script(tmp_path, "import sys\nprint('busy', file=sys.stderr)\nsys.exit('No control plane: no network')\n")
+    with pytest.raises(NoPrograms, match=r"^there is no control plane: no network$"):
+        await programs(lambda _: None, script)
+
+
+async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    with pytest.raises(NoPrograms, match="run `make up` in a checkout of Modelyard, or set KUBEBUILDER_ASSETS"):
+        await programs(lambda _: None, tmp_path / "none.py")
+    (tmp_path / "kube-apiserver").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    assert await programs(lambda _: None, tmp_path / "none.py") == tmp_path
+
+
+async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -> None:
+    script = _script(
+        tmp_path,
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        "print(child.pid, file=sys.stderr, flush=True)\n"
+        "child.wait()\n",
+    )
+    said: asyncio.Queue[str] = asyncio.Queue()
+    building = asyncio.create_task(programs(said.put_nowait, script))
+    async with asyncio.timeout(_SECONDS):
+        compiler = int(await said.get())
+        building.cancel()
+        await asyncio.wait([building])
+        while _runs(compiler):
+            await asyncio.sleep(0.01)
+    assert building.cancelled()

@@ -1,0 +1,87 @@
+"""A terminal shows one picture that changes; everything else gets a line for each piece of news."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from modelyard.local.up.rows import Row
+from modelyard.local.up.screen import Screen, hints, question, report
+
+if TYPE_CHECKING:
+    import pytest
+
+URL = "http://127.96.1.2:8080/v1/chat/completions"
+READY = Row("InferenceService", "yard", "Ready", "1/1", "InferenceReady", URL, "", True, True, True)
+BROKEN = Row("InferenceService", "green", "Failed", "0/1", "CrashLoop", "", "read its log", True, False, True)
+
+
+class Clock:
+    now = 0.0
+
+
+def canvas(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=120, highlight=False)
+
+
+def written(where: Console) -> str:
+    assert isinstance(where.file, io.StringIO)
+    return where.file.getvalue()
+
+
+def test_without_a_terminal_every_piece_of_news_is_a_line() -> None:
+    where, clock = canvas(terminal=False), Clock()
+    with Screen(where, lambda: clock.now) as screen:
+        screen.begin("node")
+        clock.now = 1.5
+        screen.done("node", "2 CPUs")
+        clock.now = 2.0
+        screen.say("etcd ended by itself")
+    assert written(where).splitlines() == [
+        "    0.0 s  node: starting",
+        "    1.5 s  node: 2 CPUs",
+        "    2.0 s  etcd ended by itself",
+    ]
+
+
+def test_a_row_is_told_again_only_when_it_has_changed() -> None:
+    where = canvas(terminal=False)
+    with Screen(where, lambda: 0.0) as screen:
+        screen.show([READY])
+        screen.show([READY, BROKEN])
+    assert written(where).splitlines() == [
+        f"    0.0 s  InferenceService yard: Ready (InferenceReady), ready 1/1 at {URL}",
+        "    0.0 s  InferenceService green: Failed (CrashLoop), ready 0/1: read its log",
+    ]
+
+
+def test_on_a_terminal_the_picture_holds_steps_rows_and_what_to_do() -> None:
+    where = canvas(terminal=True)
+    with Screen(where, lambda: 0.0) as screen:
+        screen.done("API server", "https://127.0.0.1:1")
+        screen.begin("node")
+        screen.show([READY, BROKEN])
+        where.print(screen.picture())
+    text = written(where)
+    for words in ("✓  API server  0.0 s  https://127.0.0.1:1", "1 of 2 ready", URL, "green: read its log"):
+        assert words in text
+
+
+def test_lines_to_paste_are_never_broken() -> None:
+    where = canvas(terminal=False)
+    report(where, [READY], hints([READY], Path("/a folder/kubeconfig"), "/programs"))
+    lines = written(where).splitlines()
+    assert f"    {question(URL)}" in lines
+    assert "    export KUBECONFIG='/a folder/kubeconfig'" in lines
+    assert shlex.split(question(URL))[:3] == ["curl", "-s", URL]
+
+
+def test_paths_below_the_home_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    lines = hints([BROKEN], Path("/home/me/state/kubeconfig"), "/home/me/it's/programs")
+    assert lines[1] == '  export KUBECONFIG="$HOME/state/kubeconfig"'
+    assert '"\'"' in lines[2]
