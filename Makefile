@@ -5,7 +5,10 @@ BIN := .venv/bin
 READY := .venv/ready
 ASSETS = $$($(PYTHON) controlplane/build.py)
 
-.PHONY: test check format generate bench cluster controlplane-path lock clean
+.PHONY: up test check format generate bench cluster controlplane-path lock clean
+
+up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
+	@exec $(BIN)/modelyard up $(ARGS)
 
 test: check ## everything: lint, types, contracts, and all tests on a real control plane
 	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m pytest

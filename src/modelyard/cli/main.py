@@ -11,6 +11,7 @@ from modelyard.cli.crds import crds
 from modelyard.cli.fetch import fetch
 from modelyard.cli.plan import plan
 from modelyard.cli.run import run
+from modelyard.cli.up import down, logs, status, up
 from modelyard.core.errors import ModelyardError
 
 app = typer.Typer(
@@ -19,6 +20,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(up)
+app.command()(down)
+app.command()(status)
+app.command()(logs)
 app.command()(run)
 app.command()(plan)
 app.command()(crds)

@@ -1,0 +1,62 @@
+"""`modelyard up`, `down`, `status` and `logs`: one-machine mode.
+
+Only these verbs need the packages of the extra `local`, so nothing of it is imported before one of them is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modelyard.core.errors import ModelyardError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Dir = Annotated[
+    Path | None,
+    typer.Option("--dir", help="Where state is kept. Left out: a folder in the user's data folder."),
+]
+
+
+def up(
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", "-f", help="Manifests to apply; - for standard input. Repeatable.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Serve this: a GGUF file, a URL, org/repo, hf:// or s3://.")] = "",
+    folder: Dir = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Go on in the background once all is settled.")] = False,
+    images: Annotated[Path | None, typer.Option(help="A file that says which programs stand in for images.")] = None,
+) -> None:
+    """Serve models on this machine: a real Kubernetes API, and pods as processes. Ctrl-C stops it."""
+    _commands().up(file or (), model, folder, images, detached=detach)
+
+
+def down(folder: Dir = None) -> None:
+    """Stop what `modelyard up` has started. Objects and weights are kept for the next start."""
+    _commands().down(folder)
+
+
+def status(folder: Dir = None) -> None:
+    """Show what runs on this machine, and where it answers."""
+    _commands().status(folder)
+
+
+def logs(
+    name: Annotated[str, typer.Argument(help="A service, a model, an MCP server, or a part such as operator.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on while more is written.")] = False,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
+    folder: Dir = None,
+) -> None:
+    """Show what the pods of an object have written, or what a part of Modelyard itself has."""
+    _commands().logs(name, namespace, folder, follow=follow)
+
+
+def _commands() -> ModuleType:
+    try:
+        from modelyard.local.up import commands  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        raise ModelyardError(f"{error.name} is not installed; pip install 'modelyard[local,fetch]'") from error
+    return commands

@@ -1,0 +1,79 @@
+"""The programs of the control plane: found where they were built, or built now.
+
+A checkout knows how to build them. An installed package does not, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.errors import ModelyardError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+VARIABLE: Final = "KUBEBUILDER_ASSETS"
+_BUILD: Final = Path(__file__).resolve().parents[4] / "controlplane" / "build.py"
+_PREFIX: Final = "No control plane: "
+
+
+class NoPrograms(ModelyardError):
+    """There is no control plane, and none can be built."""
+
+
+async def programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
+    """Return the folder of the programs. While they are built, `say` hears how far that is."""
+    return await _built(say, build) if build.exists() else _given()  # noqa: ASYNC240 - a local file
+
+
+def _given() -> Path:
+    given = os.environ.get(VARIABLE)
+    if given and (Path(given) / "kube-apiserver").exists():
+        return Path(given)
+    raise NoPrograms(
+        "this installation holds no Kubernetes control plane; run `make up` in a checkout of Modelyard, "
+        f"or set {VARIABLE} to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
+    )
+
+
+async def _built(say: Callable[[str], None], build: Path) -> Path:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(build),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # In a group of its own, which holds the compiler too, so that all of it can be stopped at once.
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        complaints = [line async for line in _lines(process.stderr, say)]
+        folder = (await process.stdout.read()).decode().strip()
+        code = await process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+    if code != 0:
+        raise NoPrograms(_complaint(complaints))
+    return Path(folder)
+
+
+async def _lines(stream: asyncio.StreamReader, say: Callable[[str], None]) -> AsyncIterator[str]:
+    async for raw in stream:
+        line = raw.decode(errors="replace").rstrip()
+        say(line.strip())
+        yield line
+
+
+def _complaint(lines: list[str]) -> str:
+    start = next((number for number, line in enumerate(lines) if line.startswith(_PREFIX)), 0)
+    said = "\n".join(lines[start:]) or "the build ended without a word"
+    return f"there is no control plane: {said.removeprefix(_PREFIX)}"

@@ -1,0 +1,124 @@
+"""What the commands of one-machine mode do, once their command line is read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+import uvloop
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local.node.images import ImageTable
+from modelyard.local.up import detach
+from modelyard.local.up.defaults import for_source
+from modelyard.local.up.documents import read_files
+from modelyard.local.up.folder import Folder, default_path
+from modelyard.local.up.look import log_command, look, running
+from modelyard.local.up.screen import Screen, console, hints, report
+from modelyard.local.up.up import Wanted, explained, run
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HURRIED: Final = 130
+
+
+class NotReady(ModelyardError):
+    """Something goes on in the background that does not serve."""
+
+
+def up(files: Sequence[Path], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
+    """Start everything; return when it was stopped, or, if detached, when it is settled."""
+    documents = [*read_files(files), *(for_source(model) if model else ())]
+    programs = ImageTable.with_file(images) if images else ImageTable()
+    wanted = Wanted(_folder(path), programs, tuple(documents))
+    # For every file that we, or what we start, will write.
+    os.umask(0o077)
+    with explained(wanted.folder.path):
+        wanted.folder.prepare()
+        if detached:
+            options = [f"--images={images.absolute()}"] if images else []
+            detach.start(wanted.folder, wanted.documents, options, _say)
+            _expect_ready(wanted.folder)
+            return
+        _log_to(wanted.folder.logs / "node.log")
+        uvloop.run(_until_stopped(run(wanted, Screen(console()))))
+
+
+def _expect_ready(folder: Folder) -> None:
+    late = [f"{row.kind} {row.name}" for row in asyncio.run(look(folder)) if not row.is_ready]
+    if late:
+        raise NotReady(f"not ready: {', '.join(late)}; it goes on in the background, see `modelyard status`")
+
+
+def down(path: Path | None) -> None:
+    """Stop what runs, and keep its state."""
+    folder = _folder(path)
+    record = folder.told()
+    if record is not None:
+        detach.stop(folder, record)
+    _say("stopped" if record else f"nothing runs in {folder.path}")
+
+
+def status(path: Path | None) -> None:
+    """Show all objects, and what to try."""
+    folder = _folder(path)
+    record, rows = running(folder), asyncio.run(look(folder))
+    report(console(), rows, hints(rows, folder.kubeconfig, record.assets))
+
+
+def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
+    """Become the program that shows the log."""
+    command = asyncio.run(log_command(_folder(path), namespace, name, follow=follow))
+    os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
+
+
+def _folder(given: Path | None) -> Folder:
+    return Folder(given or default_path(os.environ, Path.home()))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _until_stopped(work: Coroutine[Any, Any, object]) -> None:
+    """Let a signal end the work in good order; a second one does not wait."""
+    task = asyncio.ensure_future(work)
+
+    def stop() -> None:
+        if task.cancelling():
+            # What we have started ends with us.
+            os._exit(_HURRIED)
+        task.cancel()
+
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+
+
+def _log_to(file: Path) -> None:
+    """Keep the log of this process out of what people look at."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    stream = os.fdopen(descriptor, "a", buffering=1)
+    logging.basicConfig(stream=stream)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )

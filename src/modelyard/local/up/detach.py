@@ -1,0 +1,91 @@
+"""`modelyard up --detach`: the same in a process of its own, and `modelyard down`, which ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local.files import write_private
+from modelyard.manifests.render import documents as rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from modelyard.local.up.documents import Document
+    from modelyard.local.up.folder import Folder, Record
+
+LOG: Final = "up.log"
+_POLL_SECONDS: Final = 0.1
+_STOP_SECONDS: Final = 90.0
+
+
+class DidNotStart(ModelyardError):
+    """The process that should go on in the background has ended."""
+
+
+class DidNotStop(ModelyardError):
+    """The process in the background does not end."""
+
+
+def start(folder: Folder, documents: Sequence[Document], options: Sequence[str], say: Callable[[str], None]) -> None:
+    """Start everything in the background, and return when it is settled. `say` hears what the process says."""
+    log = folder.logs / LOG
+    write_private(log, b"")
+    process = _spawn(log, [f"--dir={folder.path}", *_files(folder, documents), *options])
+    with log.open("rb") as news:
+        while True:
+            code, record = process.poll(), folder.told()
+            lines = news.read().decode(errors="replace").splitlines()
+            for line in lines:
+                say(line)
+            if code is not None:
+                raise DidNotStart(_last(log))
+            if record is not None and record.settled and record.pid == process.pid:
+                return
+            time.sleep(_POLL_SECONDS)
+
+
+def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-P", "-m", "modelyard", "up", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _files(folder: Folder, documents: Sequence[Document]) -> list[str]:
+    """Hand over what was read: standard input cannot be read twice, and paths may be relative."""
+    if not documents:
+        return []
+    text = rendered(document.body for document in documents)
+    return [f"--file={write_private(folder.path / 'start.yaml', text.encode())}"]
+
+
+def _last(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    said = [line for line in lines if line.startswith("modelyard: ")]
+    return said[-1].removeprefix("modelyard: ") if said else f"it ended without a word; {log} may say why"
+
+
+def stop(folder: Folder, record: Record) -> None:
+    """Ask it to stop, and return when nothing of it runs any more."""
+    with suppress(ProcessLookupError):
+        os.kill(record.pid, signal.SIGTERM)
+    give_up = time.monotonic() + _STOP_SECONDS
+    while folder.is_held():
+        if time.monotonic() > give_up:
+            raise DidNotStop(
+                f"process {record.pid} did not stop within {_STOP_SECONDS:.0f} s; end it with `kill -9 {record.pid}`: "
+                "everything it started ends with it, and nothing is lost"
+            )
+        time.sleep(_POLL_SECONDS)

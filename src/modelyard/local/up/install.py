@@ -1,0 +1,64 @@
+"""What a cluster needs before the operator can work in it: definitions, roles, priority classes.
+
+The same objects as in `deploy/`, applied at every start, so that a newer Modelyard brings its newer definitions along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.resources import PRIORITY_CLASS, Resource
+from modelyard.kinds import ALL
+from modelyard.kube.errors import KubeError
+from modelyard.manifests import operator, rbac
+from modelyard.manifests.crd import crd
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Json
+    from modelyard.kube.client import Client
+    from modelyard.local.up.apply import Applier
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_RESOURCES: Final = {
+    each.kind: each
+    for each in (
+        Resource("", "v1", "Namespace", "namespaces", namespaced=False),
+        Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+        Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+        Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+        Resource(_RBAC, "v1", "Role", "roles"),
+        Resource(_RBAC, "v1", "RoleBinding", "rolebindings"),
+        Resource(
+            "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+        ),
+        PRIORITY_CLASS,
+    )
+}
+_SERVED_SECONDS: Final = 60.0
+_WAIT: Final = 0.05
+
+
+async def install(applier: Applier, client: Client) -> None:
+    """Apply everything, and return when the API server serves all kinds."""
+    await _apply(applier, operator.namespace())
+    async with asyncio.TaskGroup() as group:
+        for body in (*map(crd, ALL), *rbac.for_cluster(ALL), *operator.priority_classes()):
+            group.create_task(_apply(applier, body))
+    async with asyncio.timeout(_SERVED_SECONDS):
+        while not await _is_served(client):  # noqa: ASYNC110 - the API server sends no event for it
+            await asyncio.sleep(_WAIT)
+
+
+async def _apply(applier: Applier, body: Json) -> None:
+    await applier.apply(_RESOURCES[body["kind"]], body)
+
+
+async def _is_served(client: Client) -> bool:
+    # For a moment, a new definition is unknown, and then its storage answers 429.
+    try:
+        for kind in ALL:
+            await client.list_page(kind.resource, limit=1)
+    except KubeError:
+        return False
+    return True

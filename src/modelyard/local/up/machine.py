@@ -1,0 +1,208 @@
+"""Everything that runs on one machine, started in the order in which one needs the other and stopped in the reverse.
+
+Control plane, definitions, Services and claims, the node with its pods, the operator. Programs that end by themselves
+are started again. What the user wants to run is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from modelyard.core.resources import NODE, Key
+from modelyard.kube.client import Client
+from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.errors import KubeError
+from modelyard.kube.transport import HttpTransport
+from modelyard.local.controlplane import ControlPlane
+from modelyard.local.node.addresses import Addresses, Place
+from modelyard.local.node.claims import Claims
+from modelyard.local.node.images import ImageTable
+from modelyard.local.node.kubelet import Kubelet
+from modelyard.local.node.node import NodeSettings, running_node
+from modelyard.local.node.services import Services
+from modelyard.local.ports import keep_ports
+from modelyard.local.up.apply import Applier
+from modelyard.local.up.folder import Folder
+from modelyard.local.up.install import install
+from modelyard.local.up.keep import keep
+from modelyard.local.up.operator import operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Sequence
+
+    from modelyard.local.processes import Program
+
+# Not the machine's own name: pods stay bound to their node, and laptops change their names as they move.
+NODE_NAME: Final = "this-machine"
+_POLL_SECONDS: Final = 0.05
+
+
+class Progress(Protocol):
+    """Who is told how far the start is."""
+
+    def begin(self, step: str, detail: str = "") -> None:
+        """Hear that a step has begun, or how far it is."""
+
+    def done(self, step: str, detail: str = "") -> None:
+        """Hear that a step is done."""
+
+    def say(self, line: str) -> None:
+        """Hear something that is worth a line of its own."""
+
+
+class Setting(Struct, frozen=True):
+    """What is to be started, and where."""
+
+    folder: Folder
+    assets: Path
+    images: ImageTable
+
+
+class Machine(Struct, frozen=True):
+    """A machine that is up."""
+
+    controlplane: ControlPlane
+    client: Client
+    """The administrator's."""
+    applier: Applier
+    addresses: Addresses
+    services: Services
+
+
+@asynccontextmanager
+async def running_machine(setting: Setting, progress: Progress) -> AsyncIterator[Machine]:
+    """Run everything for as long as the block lasts. If a part of it fails for good, the block is cancelled."""
+    async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
+        controlplane = ControlPlane(setting.folder.path, setting.assets)
+        transport = HttpTransport(from_kubeconfig([controlplane.kubeconfig]))
+        stack.push_async_callback(transport.close)
+        services = Services(addresses := Addresses(), _place(controlplane.url))
+        machine = Machine(controlplane, Client(transport), Applier(transport), addresses, services)
+        await stack.enter_async_context(_control_plane(machine, setting, group, progress))
+        await stack.enter_async_context(_node(machine, setting, group, progress))
+        await stack.enter_async_context(_operator(machine, group, progress))
+        yield machine
+
+
+@asynccontextmanager
+async def _control_plane(
+    machine: Machine, setting: Setting, group: asyncio.TaskGroup, progress: Progress
+) -> AsyncIterator[None]:
+    controlplane = machine.controlplane
+
+    async def prepare() -> None:
+        progress.done("API server", controlplane.url)
+        progress.begin("definitions")
+        await install(machine.applier, machine.client)
+        progress.done("definitions")
+        progress.begin("controllers")
+
+    progress.begin("API server")
+    await controlplane.start(prepare)
+    try:
+        progress.done("controllers")
+        _point_to(setting.folder.kubeconfig, controlplane.kubeconfig)
+        async with _kept(controlplane.programs, group, progress):
+            yield
+    finally:
+        await controlplane.stop()
+
+
+@asynccontextmanager
+async def _node(
+    machine: Machine, setting: Setting, group: asyncio.TaskGroup, progress: Progress
+) -> AsyncIterator[None]:
+    progress.begin("node")
+    state, client, services = setting.folder.path, machine.client, machine.services
+    port = keep_ports(state / "node-ports.json", ("kubelet",))["kubelet"]
+    settings = NodeSettings(
+        client=client,
+        state=state,
+        name=NODE_NAME,
+        images=setting.images,
+        addresses=machine.addresses,
+        places=lambda: services.places,
+        kubelet_port=port,
+        drain=services.drain,
+    )
+    async with (
+        _background(group, services.run(client)),
+        _background(group, Claims(client, state).run()),
+        # Processes learn the places of Services when they start.
+        _after(services.settled()),
+        running_node(settings) as pods,
+        Kubelet(state, pods, machine.controlplane.node_trust()).serving(port),
+    ):
+        progress.done("node", await _described(client))
+        yield
+
+
+@asynccontextmanager
+async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
+    progress.begin("operator")
+    program = operator(machine.controlplane)
+    await program.start()
+    try:
+        progress.done("operator")
+        async with _kept([program], group, progress):
+            yield
+    finally:
+        await program.stop()
+
+
+@asynccontextmanager
+async def _kept(programs: Sequence[Program], group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for program in programs:
+            await stack.enter_async_context(_background(group, keep(program, progress.say)))
+        yield
+
+
+@asynccontextmanager
+async def _background(group: asyncio.TaskGroup, work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    task = group.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def _after(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    await work
+    yield
+
+
+async def _described(client: Client) -> str:
+    """Wait for the node, and return what it has."""
+    while True:
+        try:
+            capacity = (await client.get(NODE, Key("", NODE_NAME))).status["capacity"]
+        except (KubeError, KeyError):
+            await asyncio.sleep(_POLL_SECONDS)
+            continue
+        gpus = capacity.get("nvidia.com/gpu", "no")
+        memory = int(capacity["memory"].removesuffix("Ki")) / 2**20
+        return f"{capacity['cpu']} CPUs, {memory:.1f} GiB of memory, {gpus} GPUs"
+
+
+def _point_to(link: Path, target: Path) -> None:
+    """Give the administrator's kubeconfig a short name."""
+    fresh = link.with_name(f".{link.name}.partial")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target.relative_to(link.parent))
+    fresh.replace(link)
+
+
+def _place(url: str) -> Place:
+    parts = urlsplit(url)
+    assert parts.hostname, "a control plane listens somewhere"
+    assert parts.port, "a control plane listens somewhere"
+    return Place(parts.hostname, parts.port)

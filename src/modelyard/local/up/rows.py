@@ -1,0 +1,75 @@
+"""What people are shown of each object: one row, worked out from its status. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Truth, stored_condition
+from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
+from modelyard.local.node.names import local_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.core.stored import Json, Stored
+    from modelyard.local.node.names import Places
+
+_NAMESPACE: Final = "default"
+_NEW: Final = "Pending"
+
+
+class Row(Struct, frozen=True):
+    """One object, as a table shows it."""
+
+    kind: str
+    name: str
+    phase: str
+    ready: str
+    reason: str
+    url: str = ""
+    note: str = ""
+    """What goes on, or what to do."""
+    is_current: bool = False
+    """Whether all this is said of the object as it is now."""
+    is_ready: bool = False
+    is_settled: bool = False
+    """Whether it is ready, or will not become so by itself."""
+
+
+def rows(items: Iterable[Stored], places: Places) -> list[Row]:
+    """Return the rows of these objects, in the order in which one needs the other."""
+    ordered = sorted(items, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
+    return [row(item, places) for item in ordered]
+
+
+def row(item: Stored, places: Places) -> Row:
+    """Return the row of one object."""
+    status = item.status
+    ready, progressing = stored_condition(status, "Ready"), stored_condition(status, "Progressing")
+    is_ready = ready.get("status") == Truth.TRUE
+    is_current = status.get("observedGeneration") == item.meta.generation
+    is_stuck = progressing.get("status") == Truth.FALSE or stored_condition(status, "Degraded").get("status") == "True"
+    return Row(
+        kind=item.resource.kind,
+        name=item.meta.name if item.meta.namespace == _NAMESPACE else str(item.meta.key),
+        phase=status.get("phase") or ("Ready" if is_ready else _NEW),
+        ready=_count(item, status) or ("yes" if is_ready else "no"),
+        reason=ready.get("reason", ""),
+        url=local_names(status.get("endpoint") or status.get("url") or "", places),
+        note="" if is_ready else (_download(progressing) or ready.get("message", "")),
+        is_current=is_current,
+        is_ready=is_ready and is_current,
+        is_settled=is_current and (is_ready or is_stuck),
+    )
+
+
+def _count(item: Stored, status: Json) -> str:
+    if item.resource != INFERENCE_SERVICE:
+        return ""
+    return f"{status.get('readyReplicas', 0)}/{status.get('desiredReplicas', item.spec.get('replicas', 1))}"
+
+
+def _download(progressing: Json) -> str:
+    return str(progressing.get("message", "")) if progressing.get("reason") == "Downloading" else ""

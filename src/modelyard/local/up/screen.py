@@ -1,0 +1,183 @@
+"""What people see while everything starts, and afterwards.
+
+On a terminal the picture is drawn anew until all is settled. Elsewhere, and from then on, every piece of news is one
+line, so that logs can be read.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from rich.console import RenderableType
+
+    from modelyard.local.up.rows import Row
+
+Clock = Callable[[], float]
+
+_TITLES: Final = ("kind", "name", "phase", "ready", "reason", "url")
+# Wide enough for an address: without a terminal nobody scrolls.
+_PLAIN_WIDTH: Final = 160
+_QUESTION: Final = "Which model are you?"
+
+
+class _Step(msgspec.Struct):
+    name: str
+    detail: str
+    began: float
+    ended: float | None = None
+
+
+class Screen:
+    """Shows how far a start is. Used as a context manager around everything that may say something."""
+
+    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
+        self.console, self._clock, self._began = console, clock, clock()
+        self._steps: dict[str, _Step] = {}
+        self._rows: tuple[Row, ...] = ()
+        self._live = Live(get_renderable=self.picture, console=console) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.freeze()
+
+    def freeze(self) -> bool:
+        """Leave the picture as it is, and return whether there is one; what comes later is added below it."""
+        if not self._live:
+            return False
+        live, self._live = self._live, None
+        live.stop()
+        return True
+
+    def begin(self, step: str, detail: str = "") -> None:
+        """Show that a step has begun, or how far it is."""
+        known = self._steps.setdefault(step, _Step(step, detail, self._clock()))
+        known.detail = detail
+        if not self._live:
+            self._line(f"{step}: {detail or 'starting'}")
+
+    def done(self, step: str, detail: str = "") -> None:
+        """Show that a step is done."""
+        known = self._steps.setdefault(step, _Step(step, detail, self._clock()))
+        known.detail, known.ended = detail, self._clock()
+        if not self._live:
+            self._line(f"{step}: {detail or 'ready'}")
+
+    def say(self, line: str) -> None:
+        """Show a line of its own."""
+        if self._live:
+            self.console.print(Text(line))
+        else:
+            self._line(line)
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show what became of the objects."""
+        news = [row for row in rows if row not in self._rows and (row.is_current or not row.reason)]
+        self._rows = tuple(rows)
+        if self._live:
+            self._count()
+            return
+        for row in news:
+            self._line(_sentence(row))
+
+    def _count(self) -> None:
+        ready = sum(row.is_ready for row in self._rows)
+        tell = self.done if ready == len(self._rows) else self.begin
+        tell("objects", f"{ready} of {len(self._rows)} ready")
+
+    def _line(self, text: str) -> None:
+        self.console.print(Text(f"{self._clock() - self._began:7.1f} s  {text}"), soft_wrap=True)
+
+    def picture(self) -> RenderableType:
+        """Return how far everything is now."""
+        steps = Table.grid(padding=(0, 2))
+        for step in self._steps.values():
+            over = step.ended is not None
+            sign = Text("✓", "green") if over else Spinner("dots", style="cyan")
+            taken = (step.ended if step.ended is not None else self._clock()) - step.began
+            steps.add_row(sign, step.name, Text(f"{taken:.1f} s", "dim"), Text(step.detail, "dim"))
+        return Group(_indented(steps), *([_indented(table(self._rows))] if self._rows else []))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return the terminal, or what takes its place."""
+    found = Console(stderr=stderr, highlight=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
+
+
+def table(rows: Sequence[Row]) -> RenderableType:
+    """Return objects as a table, and below it what to do about those that are not ready."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in _TITLES:
+        grid.add_column(title.upper(), overflow="fold", no_wrap=title != "url")
+    for row in rows:
+        style = "green" if row.is_ready else "red" if row.is_settled else "yellow"
+        grid.add_row(row.kind, row.name, Text(row.phase, style), row.ready, row.reason, row.url)
+    notes = [Text(f"{row.kind} {row.name}: {row.note}") for row in rows if row.note]
+    return Group(grid, Text(), *notes) if notes else grid
+
+
+def hints(rows: Sequence[Row], kubeconfig: Path, programs: str) -> list[str]:
+    """Return what to try next: a question to the first service that answers, and how `kubectl` gets here."""
+    served = next((row for row in rows if row.is_ready and row.url.endswith("/chat/completions")), None)
+    return [
+        *(["Ask it:", f"  {question(served.url)}", ""] if served else []),
+        "Look around:",
+        f"  export KUBECONFIG={_in_shell(kubeconfig)}",
+        f"  export PATH={_in_shell(Path(programs))}:$PATH   # kubectl is there",
+        "  kubectl get models,inferenceservices,pods",
+    ]
+
+
+def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
+    """Show a table of all objects, unless it stands there already, and lines that can be copied as they are."""
+    if rows:
+        where.print(_indented(table(rows)))
+    for line in ("", *lines, ""):
+        where.print(Text(f"  {line}".rstrip()), soft_wrap=True)
+
+
+def question(url: str) -> str:
+    """Return the command that asks a service who it is."""
+    body = {"messages": [{"role": "user", "content": _QUESTION}], "temperature": 0}
+    data = shlex.quote(msgspec.json.encode(body).decode())
+    return f"curl -s {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"
+
+
+def _in_shell(path: Path) -> str:
+    """Return a path as a shell reads it, short if it is below the user's home."""
+    home = Path.home()
+    inside = str(path.relative_to(home)) if path.is_relative_to(home) else ""
+    return f'"$HOME/{inside}"' if inside and shlex.quote(inside) == inside else shlex.quote(str(path))
+
+
+def _indented(what: RenderableType) -> RenderableType:
+    return Group(Text(), Padding(what, (0, 0, 0, 2), expand=False))
+
+
+def _sentence(row: Row) -> str:
+    why = f" ({row.reason})" if row.reason and row.reason != row.phase else ""
+    note = f": {row.note}" if row.note else f" at {row.url}" if row.url and row.is_ready else ""
+    return f"{row.kind} {row.name}: {row.phase}{why}, ready {row.ready}{note}"

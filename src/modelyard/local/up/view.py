@@ -1,0 +1,55 @@
+"""All objects of our kinds, followed, for whoever wants to show them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from modelyard.kinds import ALL
+from modelyard.kube.watch import Target, follow
+from modelyard.local.node.mirror import Mirror
+from modelyard.local.up.rows import Row, rows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from modelyard.core.stored import Stored
+    from modelyard.kube.client import Client
+    from modelyard.local.node.names import Places
+
+
+class View:
+    """What there is, and a way to wait for the next change of it."""
+
+    def __init__(self, places: Callable[[], Places]) -> None:
+        self._places = places
+        self._changed = asyncio.Event()
+        self._mirrors = {kind.resource: Mirror(self._changed.set) for kind in ALL}
+
+    @asynccontextmanager
+    async def following(self, client: Client) -> AsyncIterator[None]:
+        """Follow the cluster for as long as the block lasts; it begins when all is known."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(follow(client, Target(each), sink)) for each, sink in self._mirrors.items()]
+            while not all(mirror.is_filled for mirror in self._mirrors.values()):
+                await self.change()
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def change(self) -> None:
+        """Wait until something has changed since the last call."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    @property
+    def items(self) -> list[Stored]:
+        """All objects."""
+        return [item for mirror in self._mirrors.values() for item in mirror.items.values()]
+
+    def rows(self) -> list[Row]:
+        """Return what people are shown."""
+        return rows(self.items, self._places())

@@ -1,0 +1,181 @@
+"""What cannot work is one clear line with the next step, and an exit code that is not 0."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.local.ports import is_free
+from tests.e2e.yards import COMMAND, SECONDS, Yard, command, manifest, model, running_yard, service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MODEL = "apiVersion: inference.llmkube.dev/v1alpha1\nkind: Model\nmetadata: {name: lost}\nspec: {source: %s}\n"
+
+
+async def refused(tmp_path: Path, *args: str | Path, **env: str) -> str:
+    """Return the one line that is said."""
+    code, _, complaint = await command("up", f"--dir={tmp_path}/state", *args, **env)
+    assert code == 1
+    lines = complaint.splitlines()
+    assert len(lines) == 1, complaint
+    assert lines[0].startswith("modelyard: ")
+    await Yard(tmp_path / "state").until_nothing_runs()
+    return lines[0].removeprefix("modelyard: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("kind: [", "{file} is not YAML: line 1: "),
+        ("\x00", "{file} is not YAML: "),
+        ("", "{file} is empty; write a manifest into it, or leave out -f"),
+        ("just words", "{file} is not a Kubernetes object: it has no apiVersion; add it"),
+        ("apiVersion: v1", "{file} is not a Kubernetes object: it has no kind; add it"),
+        ("apiVersion: v1\nkind: Pod", "{file} has no metadata.name; add it"),
+        (MODEL % "/no/such.gguf", "{file}: Model lost: spec.source: there is no file /no/such.gguf; correct the path"),
+        (MODEL % "file:///no/such.gguf", "{file}: Model lost: spec.source: there is no file /no/such.gguf; correct"),
+    ],
+)
+async def test_a_file_that_makes_no_sense_is_refused_before_anything_starts(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    file = tmp_path / "given.yaml"
+    file.write_text(text)
+    assert (await refused(tmp_path, "-f", file)).startswith(complaint.format(file=file))
+    assert not (tmp_path / "state").exists()
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    said = await refused(tmp_path, "-f", tmp_path / "none.yaml")
+    assert said == f"{tmp_path}/none.yaml cannot be read (No such file or directory); check the path after -f"
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("/no/such.gguf", "--model: there is no file /no/such.gguf; correct the path, or write org/repo or a URL"),
+        ("./such.gguf", "--model: there is no file "),
+        ("such", "--model: there is no file "),
+        ("ftp://host/x.gguf", "source: has the scheme ftp, which is not known; use one of "),
+    ],
+)
+async def test_a_model_that_cannot_be_had_is_refused(tmp_path: Path, source: str, complaint: str) -> None:
+    assert (await refused(tmp_path, "--model", source)).startswith(complaint)
+
+
+async def test_an_unknown_kind_is_named_with_its_file(tmp_path: Path) -> None:
+    wrong = {"apiVersion": "inference.llmkube.dev/v1alpha1", "kind": "Modell", "metadata": {"name": "x"}}
+    file = manifest(tmp_path / "given.yaml", model("yard"), wrong)
+    assert await refused(tmp_path, "-f", file) == (
+        f"{file}, document 2: there is no kind Modell in inference.llmkube.dev/v1alpha1 "
+        "(it has InferenceService, Model); correct the file"
+    )
+
+
+async def test_a_busy_port_is_named(tmp_path: Path) -> None:
+    port = port_pair()
+    file = manifest(tmp_path / "given.yaml", model("yard"), service("yard", endpoint={"port": port}))
+    with listening_everywhere(port), listening_everywhere(port + 30_000):
+        said = await refused(tmp_path, "-f", file)
+    assert said.startswith("Service default/yard cannot be reached: nothing can listen on 127.96.")
+    assert "Address already in use; end the program that uses the port, or change the port of the service" in said
+
+
+async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for(tmp_path: Path) -> None:
+    port = port_pair()
+    file = manifest(tmp_path / "given.yaml", model("yard"), service("yard", endpoint={"port": port}))
+    with listening_everywhere(port):
+        async with running_yard(tmp_path / "state", "-f", file) as yard:
+            assert f":{port + 30_000}/v1/chat/completions" in yard.output.read_text()
+
+
+async def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    mounted = 'mount -t tmpfs -o size=64m none "$0" && exec "$@"'
+    process = await asyncio.create_subprocess_exec(
+        *("unshare", "-rm", "sh", "-c", mounted, str(state), *COMMAND, "up", f"--dir={state}"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(SECONDS):
+        _, complaint = await process.communicate()
+    assert process.returncode == 1
+    assert complaint.decode() == (
+        f"modelyard: the disk that holds {state} is full; free 1 GB or more, or name a folder elsewhere with --dir\n"
+    )
+
+
+async def test_without_a_network_the_one_time_build_says_so(tmp_path: Path) -> None:
+    nowhere = "http://127.0.0.1:9"
+    said = await refused(
+        tmp_path,
+        KUBEBUILDER_ASSETS="",
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+        GOMODCACHE=str(tmp_path / "modules"),
+        GOPROXY=nowhere,
+        GOFLAGS="-mod=mod",
+        PIP_INDEX_URL=nowhere,
+        PIP_FIND_LINKS="",
+        PIP_RETRIES="0",
+    )
+    assert said.startswith("there is no control plane: the sources cannot be fetched (")
+    assert said.endswith("check the network or GOPROXY, then run this again")
+
+
+async def test_a_folder_that_holds_other_things_is_left_alone(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    (state / "thesis.tex").write_text("years of work")
+    said = await refused(tmp_path)
+    assert said == f"{state} is not empty, and not a folder of Modelyard; name another one with --dir"
+    assert state.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    assert (await refused(tmp_path)).startswith(f"{tmp_path}/state: File exists; mend that, or name another folder")
+
+
+async def test_a_table_of_images_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "images.yaml"
+    table.write_text("images: 1")
+    assert (await refused(tmp_path, "--images", table)).startswith(f"{table} is not a list of image rules: ")
+
+
+async def test_detached_a_failure_is_the_same_line(tmp_path: Path) -> None:
+    file = manifest(tmp_path / "given.yaml", {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "x"}})
+    assert "there is no kind Thing in v1" in await refused(tmp_path, "--detach", "-f", file)
+
+
+async def test_detached_a_service_that_does_not_serve_is_named(tmp_path: Path) -> None:
+    where = f"--dir={tmp_path}/state"
+    file = manifest(tmp_path / "given.yaml", model("yard"), service("broken", "yard", extraArgs=["--nonsense"]))
+    code, said, complaint = await command("up", where, "--detach", "-f", file)
+    assert code == 1
+    assert "CrashLoop" in said
+    assert complaint == (
+        "modelyard: not ready: InferenceService broken; it goes on in the background, see `modelyard status`\n"
+    )
+    assert (await command("down", where))[0] == 0
+
+
+def port_pair() -> int:
+    """Return a port that is free, as is the one that takes its place; no outgoing connection gets either."""
+    return next(port for port in range(31_000, 32_000) if is_free(port) and is_free(port + 30_000))
+
+
+@contextmanager
+def listening_everywhere(port: int) -> Iterator[None]:
+    """Be a program that listens on all addresses of the machine."""
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", port))
+        other.listen()
+        yield

@@ -1,0 +1,105 @@
+"""kill -9, at any moment, of everything or of any part: nothing is lost, and nothing stays behind for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.yards import NAMED, SECONDS, Yard, running_yard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+PARTS = {
+    "etcd": "/etcd ",
+    "kube-apiserver": "/kube-apiserver ",
+    "kube-controller-manager": "/kube-controller-manager ",
+    "kube-scheduler": "/kube-scheduler ",
+    "operator": "modelyard.local.lifeline modelyard run",
+    "guardian": "modelyard.local.node.guardian",
+    "engine": "modelyard.local.llamacpp",
+}
+
+
+async def test_killed_while_it_starts_it_leaves_nothing_and_the_next_start_serves(tmp_path: Path) -> None:
+    yard = Yard(tmp_path / "state")
+    for words in ("API server: starting", "definitions: starting", "node: starting", "InferenceService yard: Creating"):
+        await yard.begin()
+        await until_said(yard, words)
+        assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
+        await yard.until_nothing_runs()
+    async with running_yard(yard.path) as last:
+        assert (await last.ask("yard")).startswith(NAMED["yard"])
+
+
+async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_lost_nothing(tmp_path: Path) -> None:
+    names = ("models,inferenceservices,deployments,services,pods,pvc", "-o", "jsonpath={.items[*].metadata.uid}")
+    yard = Yard(tmp_path / "state")
+    await yard.start()
+    await yard.kubectl("annotate", "inferenceservice", "yard", "written=last")
+    uids = await yard.kubectl("get", *names)
+    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
+    await yard.until_nothing_runs()
+    async with running_yard(yard.path) as again:
+        assert await again.kubectl("get", *names) == uids
+        note = "jsonpath={.metadata.annotations.written}"
+        assert await again.kubectl("get", "inferenceservice", "yard", "-o", note) == "last"
+        assert (await again.ask("yard")).startswith(NAMED["yard"])
+
+
+async def test_the_next_start_need_not_wait_for_what_a_killed_one_has_left(tmp_path: Path) -> None:
+    yard = Yard(tmp_path / "state")
+    await yard.start()
+    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
+    async with running_yard(yard.path) as again:
+        assert (await again.ask("yard")).startswith(NAMED["yard"])
+
+
+@pytest.fixture(scope="module")
+async def robust(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    async with running_yard(tmp_path_factory.mktemp("robust") / "state") as yard:
+        yield yard
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(robust: Yard, part: str) -> None:
+    before = pid_of(robust, part)
+    assert before, "signal 9 to process 0 would end ourselves"
+    os.kill(before, signal.SIGKILL)
+    async with asyncio.timeout(SECONDS):
+        while pid_of(robust, part) in (0, before):
+            await asyncio.sleep(0.05)
+    await until_answered(robust)
+    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")
+    await robust.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "yard")
+    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=1")
+    await robust.until_ready("yard")
+    await until_answered(robust)
+
+
+def pid_of(yard: Yard, part: str) -> int:
+    """Return the process of a part; 0 while there is none."""
+    return next((pid for pid, words in yard.processes().items() if PARTS[part] in words), 0)
+
+
+async def until_answered(yard: Yard) -> None:
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                said = await yard.ask("yard")
+            except (OSError, AssertionError):
+                await asyncio.sleep(0.1)
+                continue
+            assert said.startswith(NAMED["yard"])
+            return
+
+
+async def until_said(yard: Yard, words: str) -> None:
+    async with asyncio.timeout(SECONDS):
+        while words not in yard.output.read_text():
+            await asyncio.sleep(0.01)

@@ -1,0 +1,143 @@
+"""`kubectl` on the printed kubeconfig does what it does in any cluster, because the API is real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.e2e.yards import NAMED, SECONDS, Yard, condition, manifest, service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_get_shows_the_columns_of_the_kinds(yard: Yard) -> None:
+    lines = (await yard.kubectl("get", "inferenceservices")).splitlines()
+    assert lines[0].split() == ["NAME", "PHASE", "MODEL", "REPLICAS", "ENDPOINT", "AGE"]
+    assert lines[1].split()[:4] == ["yard", "Ready", "yard", "2"]
+    node = json.loads(await yard.kubectl("get", "node", "this-machine", "-o", "json"))
+    assert condition(node)["status"] == "True"
+
+
+async def test_get_w_shows_changes_as_they_happen(yard: Yard) -> None:
+    watching = await yard.kubectl_process("get", "model", "yard", "-w", "-o", "jsonpath={.metadata.labels.seen}{'\\n'}")
+    assert watching.stdout
+    try:
+        async with asyncio.timeout(SECONDS):
+            await watching.stdout.readline()
+            await yard.kubectl("label", "model", "yard", "seen=now")
+            assert await watching.stdout.readline() == b"now\n"
+    finally:
+        watching.terminate()
+        await watching.communicate()
+
+
+async def test_describe_tells_conditions_and_events(yard: Yard) -> None:
+    told = await yard.kubectl("describe", "inferenceservice", "yard")
+    assert "InferenceReady" in told
+    pod = (await yard.pods("yard"))[0]["metadata"]["name"]
+    told = await yard.kubectl("describe", "pod", pod)
+    assert "this-machine" in told
+    assert "Initialized" in told
+
+
+async def test_explain_describes_every_field(yard: Yard) -> None:
+    told = await yard.kubectl("explain", "inferenceservice.spec.contextSize")
+    assert "the context, in tokens" in told
+
+
+async def test_apply_works_on_both_sides_and_says_what_is_wrong(yard: Yard, tmp_path: Path) -> None:
+    file = manifest(tmp_path / "more.yaml", service("applied", "yard", replicas=0))
+    assert "created" in await yard.kubectl("apply", "-f", str(file))
+    assert "serverside-applied" in await yard.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
+    manifest(file, service("applied", "yard", replicas=-1))
+    code, _, complaint = await yard.try_kubectl("apply", "-f", str(file))
+    assert code == 1
+    assert "spec.replicas" in complaint
+    await yard.kubectl("delete", "inferenceservice", "applied")
+
+
+async def test_edit_scale_rollout_status_wait_and_logs(yard: Yard, tmp_path: Path) -> None:
+    await yard.apply(service("edited", "yard"))
+    await yard.kubectl("wait", "--for=condition=Ready", "inferenceservice/edited", "--timeout=60s")
+    first = await yard.pods("edited")
+
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/^  modelRef:/  contextSize: 128\\n  modelRef:/' \"$1\"\n")
+    editor.chmod(0o700)
+    assert "edited" in await yard.kubectl("edit", "inferenceservice", "edited", KUBE_EDITOR=str(editor))
+    await yard.until(lambda body: "128" in json.dumps(body["spec"]), "deployment", "edited")
+    assert "successfully rolled out" in await yard.kubectl("rollout", "status", "deployment/edited")
+    await yard.until_ready("edited")
+
+    await yard.kubectl("scale", "inferenceservice/edited", "--replicas=2")
+    await yard.until(lambda body: body["status"].get("readyReplicas") == 2, "inferenceservice", "edited")
+    pods = [pod["metadata"]["name"] for pod in await yard.pods("edited")]
+    assert first[0]["metadata"]["name"] not in pods
+
+    assert "serving" in await yard.kubectl("logs", "deployment/edited", "-c", "llama-server")
+    assert len((await yard.kubectl("logs", pods[0], "--tail=1")).splitlines()) == 1
+
+    assert "deleted" in await yard.kubectl("delete", "inferenceservice", "edited")
+    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=edited", "--timeout=60s")
+    assert await yard.pods("edited") == []
+
+
+async def test_previous_logs_are_there_after_a_restart(yard: Yard) -> None:
+    job = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "twice"},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "ghcr.io/modelyard/modelyard:any", "args": ["version"]}],
+        },
+    }
+    await yard.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    restarted = await yard.until(
+        lambda body: body["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) > 0, "pod", "twice"
+    )
+    assert restarted["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 0
+    assert (await yard.kubectl("logs", "twice", "--previous")).strip()
+    await yard.kubectl("delete", "pod", "twice")
+
+
+async def test_a_job_runs_to_its_end(yard: Yard) -> None:
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "ghcr.io/modelyard/modelyard:any", "args": ["version"]}],
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "once"},
+        "spec": {"template": {"spec": pod}},
+    }
+    await yard.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
+    await yard.kubectl("wait", "--for=condition=Complete", "job/once", "--timeout=60s")
+    assert (await yard.kubectl("logs", "job/once")).strip()
+    await yard.kubectl("delete", "job", "once")
+
+
+async def test_services_are_reached_by_their_names_from_pods(yard: Yard) -> None:
+    url = "http://yard.default.svc.cluster.local:8080/v1/models"
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [
+            {
+                "name": "main",
+                "image": "ghcr.io/modelyard/modelyard:any",
+                "args": ["fetch", url, "--to", "/out"],
+                "volumeMounts": [{"name": "out", "mountPath": "/out"}],
+            }
+        ],
+        "volumes": [{"name": "out", "emptyDir": {}}],
+    }
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "caller"}, "spec": pod}
+    await yard.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+    await yard.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/caller", "--timeout=60s")
+    await yard.kubectl("delete", "pod", "caller")
+    assert (await yard.ask("yard")).startswith(NAMED["yard"])

@@ -1,0 +1,74 @@
+"""Draw docs/images/up.svg: what `make up` shows, from a real run, with a question and its answer at the end.
+
+Needs the control plane (`make controlplane-path`). The picture is that of a user whose home is empty but for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from modelyard.local.node.images import ImageTable
+from modelyard.local.up.folder import Folder, default_path
+from modelyard.local.up.look import look
+from modelyard.local.up.screen import Screen, hints, question, report
+from modelyard.local.up.up import Wanted, run
+
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "up.svg"
+WIDTH = 112
+
+
+async def main() -> None:
+    """Start, wait until all is settled, draw, stop."""
+    canvas = Console(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, highlight=False)
+    screen, folder = Screen(canvas), Folder(default_path({}, Path.home()))
+    running = asyncio.create_task(run(Wanted(folder, ImageTable()), screen))
+    while (record := folder.told()) is None or not record.settled:
+        if running.done():
+            running.result()
+        await asyncio.sleep(0.1)
+    rows = await look(folder)
+    # Everything so far is one picture upon the other.
+    canvas.export_text()
+    canvas.print(Text("$ make up", "bold"))
+    canvas.print(screen.picture())
+    report(canvas, (), hints(rows, folder.kubeconfig, record.assets)[-4:])
+    url = next(row.url for row in rows if row.url)
+    canvas.print(Text(f"$ {question(url)}", "bold"))
+    canvas.print(Text(await answer(url), "green"))
+    PICTURE.write_text(without_fonts(canvas.export_svg(title="Modelyard")))
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def answer(url: str) -> str:
+    """Return what the printed question is answered with, shortened to what matters."""
+    data = shlex.split(question(url))[-1]
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.request("POST", url, data=data, headers=headers) as said:
+        message = (await said.json())["choices"][0]["message"]
+    return '{"choices":[{"message":' + msgspec.json.encode(message).decode() + "}], ...}"
+
+
+def without_fonts(svg: str) -> str:
+    """Let whoever looks use a font of theirs: a picture should not fetch anything."""
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as home:
+        (Path(home) / ".cache").symlink_to(Path.home() / ".cache")
+        os.environ["HOME"] = home
+        os.environ.pop("KUBEBUILDER_ASSETS", None)
+        sys.exit(asyncio.run(main()))
