@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import uvloop
@@ -14,6 +15,13 @@ import uvloop
 from bench.objects import SUBJECTS
 from bench.report import Row, table
 from bench.sections import SECTIONS, Options
+from bench.up import up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ONE_MACHINE = "up"
+"""The section that has no subject: one machine as a whole."""
 
 
 async def measure(options: Options, names: list[str]) -> list[Row]:
@@ -32,9 +40,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="one kind; may be repeated")
     parser.add_argument("--pairs", type=int, default=3, help="how often floor and operator alternate (default: 3)")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch the operator at rest (default: 60)")
-    parser.add_argument("--only", action="append", choices=list(SECTIONS), help="one section; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=[*SECTIONS, ONE_MACHINE], help="one section; may be repeated"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     return parser.parse_args()
+
+
+def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row]]]:
+    """Measure what was asked for, and return it as it comes; without a word about that, everything."""
+    wanted = given.only or [*SECTIONS, *([] if given.subject else [ONE_MACHINE])]
+    sections = [name for name in wanted if name in SECTIONS]
+    for name in (given.subject or SUBJECTS) if sections else ():
+        options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
+        yield f"{options.objects} objects of {name}", uvloop.run(measure(options, sections))
+    if ONE_MACHINE in wanted:
+        print(f"-- {ONE_MACHINE}", file=sys.stderr, flush=True)
+        yield "one machine", uvloop.run(up(given.rest))
 
 
 def main() -> None:
@@ -43,11 +65,9 @@ def main() -> None:
     before = os.getloadavg()[0]
     machine = f"{os.cpu_count()} cores, load {before:.1f} before, Python {platform.python_version()}"
     figures = {}
-    for name in given.subject or list(SUBJECTS):
-        options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
-        rows = uvloop.run(measure(options, given.only or list(SECTIONS)))
-        print(f"{options.objects} objects of {name}, {machine}\n\n{table(rows)}\n", flush=True)
-        figures[name] = [{**msgspec.structs.asdict(row), "met": row.met} for row in rows]
+    for title, rows in tables(given):
+        print(f"{title}, {machine}\n\n{table(rows)}\n", flush=True)
+        figures[title.rpartition(" of ")[2]] = [{**msgspec.structs.asdict(row), "met": row.met} for row in rows]
     if given.json:
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
 

@@ -20,3 +20,9 @@ def memory_mb(pid: int, *, peak: bool = False) -> float:
     wanted = "VmHWM:" if peak else "VmRSS:"
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(wanted)) / 1024
+
+
+def pss_mb(pid: int) -> float:
+    """Return the memory of a process, with its share of what it has in common with others."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
