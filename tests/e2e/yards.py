@@ -45,7 +45,8 @@ def service(name: str, of: str | None = None, **spec: Any) -> Json:
         "apiVersion": "inference.llmkube.dev/v1alpha1",
         "kind": "InferenceService",
         "metadata": {"name": name},
-        "spec": {"modelRef": of or name, **spec},
+        # Servers that all use all cores are in each other's way.
+        "spec": {"modelRef": of or name, "extraArgs": ["--threads", "1"], **spec},
     }
 
 
