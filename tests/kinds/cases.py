@@ -22,12 +22,12 @@ from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
 from modelyard.core.stored import Json, Stored
+from modelyard.core.times import timestamp
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
 from modelyard.runtime.apply import complete, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
-from modelyard.runtime.clock import timestamp
 from modelyard.runtime.gather import ROUNDS, hashed
 from modelyard.runtime.interest import matches
 from modelyard.runtime.status import summary

@@ -42,6 +42,13 @@ class Condition(Struct, frozen=True, rename="camel", omit_defaults=True):
     observed_generation: Annotated[int, Meta(description="The generation this was said of.")] = 0
 
 
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Meta(max_length=32, extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+]
+"""The conditions of a status: several people may write them, each those of their own types."""
+
+
 class Problem(Struct, frozen=True):
     """Something that keeps an object from being ready, and the way out."""
 

@@ -31,6 +31,7 @@ _NOT_MODELS: Final = frozenset({"datasets", "spaces", "docs", "blog", "api", "pa
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PART: Final = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
 _UNSEEN: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
@@ -102,6 +103,18 @@ def redacted(text: str) -> str:
     scheme, rest = text.split("://", 1)
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if scheme.lower() in ("http", "https") else text
+
+
+def parts(name: str, most: int) -> tuple[str, ...]:
+    """Return the names of all parts of a split GGUF, from the name of any; empty when it is not split.
+
+    At most one more than `most` are returned: enough to tell that there are too many.
+    """
+    found = _PART.fullmatch(name)
+    if found is None or int(found["count"]) < 2:
+        return ()
+    numbers = range(1, min(int(found["count"]), most + 1) + 1)
+    return tuple(f"{found['stem']}-{number:05d}-of-{found['count']}{found['ending']}" for number in numbers)
 
 
 def safe_name(name: str) -> str:

@@ -122,6 +122,9 @@ class Applier:
 
     async def _ensure_once(self, owner: Stored, child: Once) -> Stored | None:
         if child.shared:
+            key = Key(owner.meta.namespace, child.name)
+            if live := self._caches[child.resource].get(key):
+                return live
             # Hundreds of objects may want the same one at the same moment: the first creates it, the others see it.
             async with self._sharing:
                 return await self._find_or_create(child, in_namespace_of(owner, child.body))

@@ -156,7 +156,10 @@ class Cache:
             if not keys:
                 del self._owned[owner]
         for name, by_value in self._labelled.items():
-            by_value.get(item.meta.label(name), set()).discard(item.meta.key)
+            value = item.meta.label(name)
+            by_value.get(value, set()).discard(item.meta.key)
+            if not by_value.get(value):
+                by_value.pop(value, None)
 
     def _index(self, name: str, item: Stored) -> None:
         if value := item.meta.label(name):

@@ -45,8 +45,3 @@ class SystemClock:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call back after a while."""
         return asyncio.get_running_loop().call_later(seconds, callback)
-
-
-def timestamp(moment: datetime) -> str:
-    """Return a time as Kubernetes writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -20,11 +20,11 @@ from modelyard.core.conditions import Problem
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.plan import Outcome, Plan
 from modelyard.core.reasons import Reason
+from modelyard.core.times import timestamp
 from modelyard.kinds.decode import decode
 from modelyard.kube.errors import KubeError, NotFound
 from modelyard.runtime import status
 from modelyard.runtime.apply import ending
-from modelyard.runtime.clock import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

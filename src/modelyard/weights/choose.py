@@ -7,16 +7,16 @@ everything is taken but what they never read.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from modelyard.core.source import parts
 from modelyard.weights.codes import Code, FetchFailed
 from modelyard.weights.names import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PART: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
+_MOST_PARTS: Final = 99_999  # as many as their names can count
 _SHOWN: Final = 20
 
 _SAFETENSORS: Final = ".safetensors"
@@ -43,8 +43,7 @@ def choose(available: Iterable[str], picked: Iterable[str], *, everything: bool 
 
 def is_split(name: str) -> bool:
     """Whether a name is that of one part of several. Engines find the other parts by this very name."""
-    found = _PART.fullmatch(name)
-    return found is not None and int(found["count"]) > 1
+    return bool(parts(name, _MOST_PARTS))
 
 
 def _all_that_is_read(names: list[str]) -> tuple[str, ...]:
@@ -72,21 +71,16 @@ def _existing(name: str, names: list[str]) -> str:
 
 
 def _is_first(name: str) -> bool:
-    found = _PART.fullmatch(name)
-    return found is None or int(found["number"]) == 1
+    together = parts(name, _MOST_PARTS)
+    return not together or name == together[0]
 
 
 def _parts(name: str, names: list[str]) -> tuple[str, ...]:
-    found = _PART.fullmatch(name)
-    if not found:
-        return (name,)
-    count = int(found["count"])
-    ending = name[found.end("number") :]
-    parts = tuple(f"{found['stem']}-{number:05d}{ending}" for number in range(1, count + 1))
-    if missing := sorted(set(parts) - set(names)):
+    together = parts(name, _MOST_PARTS) or (name,)
+    if missing := sorted(set(together) - set(names)):
         message = f"the split file {name!r} lacks {_listed(missing)}"
         raise FetchFailed(Code.NOT_FOUND, message, "complete the source, or pick another file")
-    return parts
+    return together
 
 
 def _listed(names: list[str]) -> str:

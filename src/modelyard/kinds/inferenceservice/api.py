@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from modelyard.core.conditions import Condition
+from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
     EnvVar,
     LocalObjectReference,
@@ -30,7 +30,6 @@ from modelyard.kinds.contract import Column
 RESOURCE = Resource("inference.llmkube.dev", "v1alpha1", "InferenceService", "inferenceservices")
 
 SERVICE_LABEL = "inference.llmkube.dev/service"
-MODEL_LABEL = "inference.llmkube.dev/model"
 RUNTIME_LABEL = "inference.llmkube.dev/runtime"
 
 CREATED = "modelyard.dev/created"
@@ -270,12 +269,7 @@ class InferenceServiceStatus(Struct, frozen=True, rename="camel"):
     ] = ""
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready, Available, Progressing, Degraded and others, and why.",
-            max_length=32,
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
+        Conditions, Meta(description="Ready, Available, Progressing, Degraded and others, and why.")
     ] = ()
 
 

@@ -16,6 +16,7 @@ from modelyard.kinds.shared.autoscale import AutoscalerConfig
 
 if TYPE_CHECKING:
     from modelyard.core.conditions import Problem
+    from modelyard.core.resources import Ref, Resource
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
     from modelyard.kinds.inferenceservice.serving import Serving
@@ -33,11 +34,12 @@ _SECRET_REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
 def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
     """Return everything that should exist for one service."""
     if problem := references.trouble(service, seen):
+        if service.spec.replicas == 0:
+            # Without its Model the pods cannot be planned, but nobody wants them: whoever says so must be heard.
+            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), look_again=_look_again(service, seen, problem))
         return Plan(blocked=problem, look_again=_look_again(service, seen, problem))
     if references.served_by_a_mac(service, seen):
-        return Plan(
-            delete=tuple(one.ref for kind in (AUTOSCALER, SERVICE, DEPLOYMENT) for one in seen.all(Owned(kind)))
-        )
+        return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
     what = serving(service, seen)
     assert what, "every Model that is named was found"
     name, scaling = service.meta.name, scaled(service.spec)
@@ -103,6 +105,10 @@ def _of_pods(name: str, value: str | None) -> Json:
         "type": "Pods",
         "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}},
     }
+
+
+def _existing(seen: Seen, *resources: Resource) -> tuple[Ref, ...]:
+    return tuple(found.ref for resource in resources for found in seen.all(Owned(resource)))
 
 
 def _look_again(service: Object[InferenceServiceSpec], seen: Seen, problem: Problem) -> Later | None:

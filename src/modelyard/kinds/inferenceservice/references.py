@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.conditions import Problem
+from modelyard.core.conditions import Problem, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.core.stored import Stored
 from modelyard.engines import ENGINES
@@ -93,21 +93,23 @@ def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Pr
         )
     if problem := weights.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
-    if reference.spec.prefetch and not _fetched(reference.stored):
-        return Problem(
-            Reason.WAITING_FOR_MODEL,
-            f"the weights of the Model {name} are being fetched",
-            "wait; its status says how far it is",
-        )
-    return None
+    return _waiting(name, reference.stored) if reference.spec.prefetch else None
+
+
+def _waiting(name: str, stored: Stored) -> Problem | None:
+    """Return that weights which are fetched beforehand are not there yet, in the Model's own words if that failed."""
+    status, current = stored.status, int(stored.status.get("observedGeneration", 0)) >= stored.meta.generation
+    if current and status.get("phase") == "Ready":
+        return None
+    if current and status.get("phase") == "Failed":
+        said = str(stored_condition(status, "Ready").get("message", ""))
+        message = f"the weights of the Model {name} could not be fetched: {said}"
+        return Problem(Reason.WAITING_FOR_MODEL, message, "mend the Model; the fetch is tried again by itself")
+    message = f"the weights of the Model {name} are being fetched"
+    return Problem(Reason.WAITING_FOR_MODEL, message, "wait; its status says how far it is")
 
 
 def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
     if model.hardware.accelerator is Accelerator.METAL:
         return None
     return weights.unfit(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))
-
-
-def _fetched(stored: Stored) -> bool:
-    status = stored.status
-    return status.get("phase") == "Ready" and int(status.get("observedGeneration", 0)) >= stored.meta.generation

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from modelyard.core.conditions import Condition
+from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
     EnvFromSource,
     EnvVar,
@@ -116,12 +116,7 @@ class McpStatus(Struct, frozen=True, rename="camel"):
     checked_template: Annotated[str, Meta(description="Which pod template the handshake was made with.")] = ""
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Available (pods), Responding (handshake), Ready (both), and why.",
-            max_length=32,
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
+        Conditions, Meta(description="Available (pods), Responding (handshake), Ready (both), and why.")
     ] = ()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from modelyard.core.conditions import Condition
+from modelyard.core.conditions import Conditions
 from modelyard.kinds.contract import Column
 
 
@@ -59,12 +59,8 @@ class ModelStatus(Struct, frozen=True, rename="camel"):
     ] = ""
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[
-        tuple[Condition, ...],
-        Meta(
-            description="Ready, Available, Progressing, Degraded, WeightsPresent, SourceDrifted, FieldsIgnored.",
-            max_length=32,
-            extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-        ),
+        Conditions,
+        Meta(description="Ready, Available, Progressing, Degraded, WeightsPresent, SourceDrifted, FieldsIgnored."),
     ] = ()
 
 

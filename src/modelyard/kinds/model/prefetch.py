@@ -44,7 +44,7 @@ RETRY_SECONDS: Final = 600.0
 SETTLING_SECONDS: Final = 10.0
 
 _KEPT_SECONDS: Final = 86400
-_HOPELESS: Final = (10, 11, 12, 13, 14, 15, 16)
+_HOPELESS: Final = tuple(code for code in downloads.ENDINGS if code != downloads.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
 
 _REMEDIES: Final = podtrouble.Remedies(room="free or add what is missing, or set spec.prefetchTolerations")
@@ -169,10 +169,11 @@ def progress(seen: Seen) -> str:
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:
     """Return the claim of the cache, and the Job."""
     body = _body(model, seen)
-    return (*_storage(model, seen.policy).claims, Once(JOB, body["metadata"]["name"], body))
+    return (*storage(model, seen.policy).claims, Once(JOB, body["metadata"]["name"], body))
 
 
-def _storage(model: Object[ModelSpec], policy: Policy) -> weights.Storage:
+def storage(model: Object[ModelSpec], policy: Policy) -> weights.Storage:
+    """Return how weights get into a pod whose engine is the usual one for their format."""
     loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
     return weights.storage(weights.Wanted(model.meta.namespace, model.meta.name, model.spec), loads, policy, "")
 
@@ -207,12 +208,12 @@ def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
 
 
 def _spec(model: Object[ModelSpec], policy: Policy) -> Json:
-    storage = _storage(model, policy)
+    parts = storage(model, policy)
     group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
     pod = {
         "restartPolicy": "Never",
-        "containers": list(storage.init),
-        "volumes": list(storage.volumes),
+        "containers": list(parts.init),
+        "volumes": list(parts.volumes),
         "securityContext": pods.pod_security(group),
         "tolerations": list(model.spec.prefetch_tolerations),
     }

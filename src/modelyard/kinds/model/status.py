@@ -11,7 +11,6 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
-from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Named
 from modelyard.kinds.model import accelerator, cautions, prefetch
 from modelyard.kinds.model.api import ModelStatus, Phase
@@ -19,8 +18,7 @@ from modelyard.kinds.model.prefetch import Stage
 from modelyard.kinds.model.presence import Presence, presence
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.model.upstream import upstream
-from modelyard.kinds.shared import weights
-from modelyard.kinds.shared.models import Accelerator, Format
+from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -84,9 +82,7 @@ def path(model: Object[ModelSpec], seen: Seen) -> str:
     """Return where pods find the weights; empty when no pod serves them."""
     if model.spec.hardware.accelerator is Accelerator.METAL:
         return ""
-    loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
-    wanted = weights.Wanted(model.meta.namespace, model.meta.name, model.spec)
-    return weights.storage(wanted, loads, seen.policy, "").model
+    return prefetch.storage(model, seen.policy).model
 
 
 def standing(model: Object[ModelSpec], seen: Seen, outcome: Outcome, reported: Problem | None) -> Standing:

@@ -15,6 +15,7 @@ from modelyard.core.conditions import Condition, Truth, condition
 from modelyard.core.probes import RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.source import Hub, Web, parse
+from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Asked
 from modelyard.kinds.model.api import GgufReport
 from modelyard.kinds.model.presence import is_same_source, stated_before
@@ -22,8 +23,6 @@ from modelyard.kinds.shared import weights
 from modelyard.kinds.shared.models import Format, RefreshPolicy
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer
     from modelyard.kinds.contract import Object, Seen
@@ -88,10 +87,10 @@ def upstream(model: Object[ModelSpec], seen: Seen, *, fetched_anew: bool) -> Ups
         return _unanswered(answer, before)
     found = _fingerprint(answer.value)
     if before.since is None or fetched_anew:
-        return Upstream(_in_sync(), found, _timestamp(seen.now), _header(answer.value) or before.gguf)
+        return Upstream(_in_sync(), found, timestamp(seen.now), _header(answer.value) or before.gguf)
     drifted = before.first.differs(found)
     said = _drifted(model.spec) if drifted else _in_sync()
-    since = before.since if said.status == before.said.status else _timestamp(seen.now)
+    since = before.since if said.status == before.said.status else timestamp(seen.now)
     return Upstream(said, before.first, since, before.gguf or _header(answer.value))
 
 
@@ -146,7 +145,3 @@ def _drifted(spec: ModelSpec) -> Condition:
     if spec.refresh_policy is RefreshPolicy.IF_NOT_PRESENT:
         remedy = "set spec.refreshPolicy to OnChange and restart the pods to use it"
     return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"upstream has another version than before; {remedy}")
-
-
-def _timestamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,7 @@ from modelyard.core import names
 from modelyard.core.plan import Once
 from modelyard.core.policy import AccessMode, CacheMode, Policy
 from modelyard.core.resources import VOLUME_CLAIM
-from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, redacted
+from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, parts, redacted
 from modelyard.engines.contract import Loads
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.downloads import CONTAINER
@@ -41,7 +41,6 @@ _CACHE, _NO_CACHE, _HOME, _CERTIFICATES, _HOST = (
     "host-model",
 )
 _MODELS: Final = "/models"
-_PART: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
 _MOST_PARTS: Final = 200
 
 
@@ -71,25 +70,15 @@ class Order(Struct, frozen=True):
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of all parts of a split model, from the name of any of them; empty when it is not split."""
-        return _parts(_file_of(self.source))
+        return parts(_file_of(self.source), _MOST_PARTS)
 
 
 def is_lonely_part(source: Source) -> bool:
     """Whether a source names a part of a split model from a place that cannot be asked for the others."""
-    parts = _parts(_file_of(source))
-    if not parts or isinstance(source, Hub):
+    found = parts(_file_of(source), _MOST_PARTS)
+    if not found or isinstance(source, Hub):
         return False
-    return not isinstance(source, S3) or "/" not in source.key or len(parts) > _MOST_PARTS
-
-
-def _parts(file: str) -> tuple[str, ...]:
-    found = _PART.fullmatch(file)
-    count = int(found["count"]) if found else 1
-    if not found or count < 2:
-        return ()
-    # One more than we fetch is enough to tell that there are too many.
-    numbers = range(1, min(count, _MOST_PARTS + 1) + 1)
-    return tuple(f"{found['stem']}-{number:05d}-of-{found['count']}{found['ending']}" for number in numbers)
+    return not isinstance(source, S3) or "/" not in source.key or len(found) > _MOST_PARTS
 
 
 def _file_of(source: Source) -> str:

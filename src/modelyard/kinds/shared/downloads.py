@@ -28,6 +28,9 @@ CONTAINER: Final = "model-downloader"
 STOPPED: Final = 143
 """It was told to stop. That says nothing of the weights, and it runs again."""
 
+TRANSIENT: Final = 17
+"""The source could not be reached. The same download may succeed later."""
+
 _MIB, _GIB = 2**20, 2**30
 
 
@@ -73,7 +76,7 @@ ENDINGS: Final = {
         "the downloader refuses the source",
         f"read its output with `kubectl logs -c {CONTAINER}`",
     ),
-    17: Ending(
+    TRANSIENT: Ending(
         Reason.MODEL_SOURCE_UNREACHABLE,
         "the source cannot be reached",
         "it is tried again; check the network if this stays",
