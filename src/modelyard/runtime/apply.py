@@ -156,6 +156,9 @@ class Applier:
         except NotFound:
             live = None
         self._uncertain.discard((resource, key))
+        # The watch tells of nothing that lacks our label, so such an object would stay in the cache for ever.
+        if live is not None and live.meta.label(names.MANAGED_BY) == names.MANAGER:
+            self._caches[resource].wrote(live)
         return live
 
     async def _create(self, child: Child, key: Key, body: Json) -> Stored | None:
