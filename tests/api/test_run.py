@@ -113,8 +113,13 @@ async def test_a_manifest_is_planned_without_a_cluster() -> None:
             "{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}, spec: {replicas: -1}}",
             "spec.replicas",
         ),
+        (
+            "{apiVersion: inference.llmkube.dev/v1alpha1, kind: InferenceService, metadata: {name: a}, "
+            "spec: {modelRef: b, tolerations: [{kee: c}], replica: 2}}",
+            "spec.tolerations[0].kee is not a field; did you mean key?",
+        ),
     ],
-    ids=["no YAML", "no object", "a blocked plan", "an invalid spec"],
+    ids=["no YAML", "no object", "a blocked plan", "an invalid spec", "a field that there is not"],
 )
 async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "manifest.yaml"

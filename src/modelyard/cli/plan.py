@@ -19,6 +19,7 @@ from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode
 from modelyard.manifests.render import documents
+from modelyard.manifests.unknown import unknown_fields
 from modelyard.runtime.gather import ROUNDS, hashed
 from modelyard.runtime.interest import matches
 
@@ -64,7 +65,8 @@ def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
     obj = decode(kind, Stored.from_dict(kind.resource, body))
     wanted = kind.plan(obj, look(kind, obj, given))
     sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
-    return [f"{kind.resource.kind} {obj.key}: {wanted.blocked.text}"] if wanted.blocked else []
+    problems = unknown_fields(kind, body) + ([wanted.blocked.text] if wanted.blocked else [])
+    return [f"{kind.resource.kind} {obj.key}: {problem}" for problem in problems]
 
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
