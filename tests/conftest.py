@@ -30,6 +30,15 @@ _KUBECTL_SECONDS = 60.0
 _ACCOUNT_SECONDS = 30.0
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests must run in one process: those of one cluster, and those that take addresses of this machine."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "e2e") or item.path.is_relative_to(ROOT / "tests" / "local"):
+            item.add_marker(pytest.mark.xdist_group("machine"))
+        elif "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
 class Kubectl(Protocol):
     """Run `kubectl` as the administrator and return what it printed; a failure of it fails the test."""
 

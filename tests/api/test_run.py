@@ -114,9 +114,8 @@ async def test_a_manifest_is_planned_without_a_cluster() -> None:
             "spec.replicas",
         ),
         (
-            "{apiVersion: inference.llmkube.dev/v1alpha1, kind: InferenceService, metadata: {name: a}, "
-            "spec: {modelRef: b, tolerations: [{kee: c}], replica: 2}}",
-            "spec.tolerations[0].kee is not a field; did you mean key?",
+            "{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}, spec: {replica: -1}}",
+            "spec.replica is not a field; did you mean replicas?",
         ),
     ],
     ids=["no YAML", "no object", "a blocked plan", "an invalid spec", "a field that there is not"],

@@ -62,11 +62,14 @@ def read(file: Path) -> Iterator[Json]:
 
 def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
     """Print the plan of one object, and return what stands in its way."""
-    obj = decode(kind, Stored.from_dict(kind.resource, body))
-    wanted = kind.plan(obj, look(kind, obj, given))
-    sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
-    problems = unknown_fields(kind, body) + ([wanted.blocked.text] if wanted.blocked else [])
-    return [f"{kind.resource.kind} {obj.key}: {problem}" for problem in problems]
+    stored = Stored.from_dict(kind.resource, body)
+    problems = unknown_fields(kind, body)
+    if not problems:
+        obj = decode(kind, stored)
+        wanted = kind.plan(obj, look(kind, obj, given))
+        sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
+        problems = [wanted.blocked.text] if wanted.blocked else []
+    return [f"{kind.resource.kind} {stored.meta.key}: {problem}" for problem in problems]
 
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
