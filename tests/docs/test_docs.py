@@ -116,6 +116,11 @@ def test_the_readme_lists_every_kind_as_complete() -> None:
     assert [row for row in rows if row not in readme] == []
 
 
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+def test_a_kind_is_kept_apart_from_the_others(kind: Kind) -> None:
+    assert f"    modelyard.kinds.{kind.name}\n" in (ROOT / ".importlinter").read_text()
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_an_example_is_planned_without_a_problem(example: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "-f", str(example)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from modelyard.core import names
 from modelyard.core.plan import Child, Once
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import SERVICE
@@ -156,6 +157,17 @@ def check_pod_names(spec: Json) -> None:
         assert DNS_LABEL.fullmatch(container["name"])
         assert all(PORT_NAME.fullmatch(port["name"]) for port in container.get("ports", ()))
         assert {mount["name"] for mount in container.get("volumeMounts", ())} <= set(volumes)
+
+
+@every_case
+def test_children_and_pods_are_labelled_as_those_of_their_object(name: str):
+    found = situation(name)
+    ours = {names.MANAGED_BY: names.MANAGER}
+    its_own = {**ours, names.KIND_LABEL: found.kind.name, names.INSTANCE_LABEL: names.short(found.obj.meta.name)}
+    for child in found.plan.apply:
+        wanted = its_own if isinstance(child, Child) else ours
+        assert wanted.items() <= child.body["metadata"]["labels"].items()
+    assert all(its_own.items() <= template["metadata"]["labels"].items() for template in templates(found))
 
 
 @every_case
