@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
-    from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = pytest.mark.usefixtures("standing_operator")
 
 GARBAGE_SECONDS = 90.0
 """The garbage collector of Kubernetes learns of a new kind of owner only after half a minute."""
@@ -257,7 +256,7 @@ async def test_while_paused_nothing_is_written_but_that_it_is_paused(
 
 
 async def test_a_stored_object_that_breaks_the_schema_is_shown_and_stops_nobody(
-    cluster: Cluster, namespace: str, recorder: Recorder, operator: OperatorProcess
+    cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
     admin = cluster.controlplane.admin
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mcps.core.inference-gateway.com"
