@@ -112,6 +112,22 @@ async def test_detached_it_goes_on_until_down(tmp_path: Path) -> None:
     assert (await command("status", where))[0] == 1
 
 
+async def test_who_stops_a_start_into_the_background_leaves_nothing_there(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "up", "--detach", f"--dir={tmp_path}/state"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout
+    async with asyncio.timeout(60):
+        await process.stdout.readuntil(b"API server: starting")
+        process.send_signal(signal.SIGINT)
+        _, complaint = await process.communicate()
+    assert process.returncode == 1
+    assert b"modelyard: it was stopped before all was settled" in complaint
+    await Yard(tmp_path / "state").until_nothing_runs()
+
+
 async def test_logs_can_be_followed(yard: Yard) -> None:
     process = await asyncio.create_subprocess_exec(
         *(*COMMAND, "logs", "yard", "-f", f"--dir={yard.path}"), stdout=asyncio.subprocess.PIPE

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from modelyard.local.node.podspec import HostPath
+from modelyard.local.node.sources import ConfigMissing
+from modelyard.local.node.volumes import _host_path
 from tests.local.node.yard import Yard, shell, waiting, yard_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+    from collections.abc import Callable
 
     from modelyard.local.cluster import Cluster
 
@@ -123,6 +127,31 @@ async def test_volumes_of_all_kinds_are_folders(yard: Yard, tmp_path: Path) -> N
     lines = yard.log(await yard.over()).splitlines()
     assert lines[:3] == ["made", 'greenhushapp="web"host', "megreen"]
     assert lines[3].startswith("ey")
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "complaint"),
+    [
+        ("FileOrCreate", Path.is_file, None),
+        ("DirectoryOrCreate", Path.is_dir, None),
+        ("", None, "does not exist on this machine; create it"),
+        ("File", None, "does not exist on this machine; create it"),
+    ],
+)
+def test_a_path_of_the_host_is_made_if_its_type_says_so(
+    tmp_path: Path, kind: str, made: Callable[[Path], bool] | None, complaint: str | None
+) -> None:
+    path = tmp_path / "new"
+    if made:
+        assert made(_host_path(HostPath(str(path), kind)))
+    else:
+        with pytest.raises(ConfigMissing, match=complaint):
+            _host_path(HostPath(str(path), kind))
+
+
+def test_a_path_of_the_host_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigMissing, match="is not of the type File; correct the path or the type"):
+        _host_path(HostPath(str(tmp_path), "File"))
 
 
 async def test_a_claim_is_the_folder_of_its_volume(yard: Yard, tmp_path: Path) -> None:

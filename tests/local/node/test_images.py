@@ -86,6 +86,14 @@ def test_a_missing_program_names_what_to_install() -> None:
         _table().resolve("vllm/vllm-openai:v1", ("vllm", "serve"))
 
 
+def test_a_command_that_is_not_there_is_named() -> None:
+    table = ImageTable([Rule("busybox")], which=lambda _: None)
+    with pytest.raises(NoProgram, match=r"busybox on this machine: there is no /bin/ash; put it on the PATH"):
+        table.resolve("busybox", ("/bin/ash", "-c", "true"))
+    with pytest.raises(NoProgram, match=r"runs the command of the container, which has none; write one"):
+        table.resolve("busybox", ())
+
+
 def test_another_command_of_a_known_image_is_refused() -> None:
     with pytest.raises(NoProgram, match="cannot run the command /bin/sh; remove the command, or add a rule"):
         _table("llama-server", "/bin/sh").resolve(LLAMA, ("/bin/sh", "-c", "rm -rf /"))

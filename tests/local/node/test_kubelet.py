@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,10 @@ from modelyard.core.resources import Key
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.node.folders import ContainerFolder, PodFolder
 from modelyard.local.node.kubelet import Kubelet
+from modelyard.local.node.paths import Mapped, Paths
+from modelyard.local.node.probes import Asked
+from modelyard.local.node.report import FEATURES
+from modelyard.local.node.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,12 +39,16 @@ class Node(Struct):
     port: int = 0
     pods: dict[Key, str] = {}
     running: set[str] = set()
+    entered: Asked | None = None
 
     def uid(self, pod: Key) -> str | None:
         return self.pods.get(pod)
 
     def is_running(self, uid: str, container: str) -> bool:
         return uid in self.running
+
+    def asked(self, uid: str, container: str) -> Asked | None:
+        return self.entered
 
     async def add_pod(self) -> str:
         name = f"pod-{uuid4().hex[:8]}"
@@ -60,9 +69,16 @@ class Node(Struct):
             output, complaint = await process.communicate()
         return output.decode(), complaint.decode()
 
+    async def exec(self, *args: str, typed: bytes = b"") -> tuple[int | None, str, str]:
+        process = await self.kubectl("exec", *args)
+        async with asyncio.timeout(_SECONDS):
+            output, complaint = await process.communicate(typed)
+        return process.returncode, output.decode(), complaint.decode()
+
     async def kubectl(self, *args: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *(str(self.plane.kubectl), f"--kubeconfig={self.plane.kubeconfig}", *args),
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -75,6 +91,7 @@ async def node(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Node]:
         await plane.admin.create("/api/v1/nodes", {"metadata": {"name": node.name}})
         status = {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "declaredFeatures": list(FEATURES),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": node.port}},
         }
         await plane.admin.patch(f"/api/v1/nodes/{node.name}/status", {"status": status})
@@ -145,11 +162,11 @@ async def test_a_pod_that_the_node_does_not_know_says_so(node: Node) -> None:
 @pytest.mark.parametrize(
     ("command", "remedy"),
     [
-        (("exec", "POD", "--", "ls"), "run the command on this machine instead"),
+        (("exec", "POD", "--", "ls"), 'container "main" does not run'),
         (("attach", "POD"), "use `kubectl logs -f` instead"),
     ],
 )
-async def test_commands_inside_of_pods_are_refused_with_what_to_do_instead(
+async def test_what_cannot_be_done_is_refused_with_what_to_do_instead(
     node: Node, command: tuple[str, ...], remedy: str
 ) -> None:
     pod = await node.add_pod()
@@ -158,6 +175,39 @@ async def test_commands_inside_of_pods_are_refused_with_what_to_do_instead(
         _, complaint = await process.communicate()
     assert process.returncode != 0
     assert remedy in complaint.decode()
+
+
+async def test_kubectl_runs_a_command_with_what_the_container_has(node: Node, tmp_path: Path) -> None:
+    pod = await node.add_pod()
+    paths = Paths([Mapped("/models", str(tmp_path))])
+    (tmp_path / "weights").write_text("whole\n")
+    env = {"NAME": "yard", "PATH": os.environ["PATH"]}
+    async with aiohttp.ClientSession() as session:
+        node.entered = Asked(session, "127.0.0.1", None, (), env, str(tmp_path), paths.local)
+        assert await node.exec(pod, "--", "cat", "/models/weights") == (0, "whole\n", "")
+        script = "pwd; echo $NAME; echo wrong >&2; exit 3"
+        code, output, complaint = await node.exec(pod, "--", "sh", "-c", script)
+        assert (code, output.split()) == (3, [str(tmp_path), "yard"])
+        assert complaint.startswith("wrong\n")
+        assert await node.exec(pod, "-i", "--", "wc", "-c", typed=b"x" * 200_000) == (0, "200000\n", "")
+        code, _, complaint = await node.exec(pod, "--", "no-such-program")
+        assert (code, "no-such-program cannot be started" in complaint) == (127, True)
+
+
+async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
+    terminal = Terminal()
+    words = terminal.command(("sh", "-c", "test -t 0 && test -t 1 && stty size < /dev/tty && read line && echo $line"))
+    terminal.resize(30, 90)
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, start_new_session=True
+    )
+    terminal.is_theirs_alone()
+    await terminal.type(b"typed\n")
+    async with asyncio.timeout(_SECONDS):
+        shown = b"".join([piece async for piece in terminal.pieces()]).decode().split()
+        assert await process.wait() == 0
+    terminal.close()
+    assert sorted(shown) == ["30", "90", "typed", "typed"]
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.node.folders import PodFolder
+from modelyard.local.node.logroom import shorten
 from modelyard.local.node.logs import Wanted, read_log
 from modelyard.local.node.logtimes import LogTimes
 
@@ -145,12 +146,10 @@ async def test_who_follows_gets_what_is_added_until_the_process_ends(log: Log) -
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(follow())
-        for number, text in ((1, "tw"), (2, "o\n"), (2, "last")):
+        for number, text in ((1, "tw"), (2, "o\n"), (3, "last")):
             while len(pieces) < number:
                 await asyncio.sleep(0.01)
             log.write(text)
-            if text == "tw":
-                pieces.append(b"")
         running = False
     text = b"".join(pieces).decode()
     assert [line.split(" ", 1)[1] for line in text.splitlines()] == ["one", "two", "last"]
@@ -167,6 +166,41 @@ async def test_who_follows_is_done_when_the_container_starts_again(log: Log) -> 
         reading = group.create_task(log.read(lambda: True, follow=True))
         group.create_task(start_again())
     assert reading.result() == "first run\n"
+
+
+async def test_a_line_of_any_length_is_stamped_once_and_read_in_one_pass(log: Log) -> None:
+    log.write("x" * 30_000_000 + "\nend")
+    async with asyncio.timeout(10):
+        first, second = (await log.read(timestamps=True)).splitlines()
+    assert first == f"2023-11-14T22:13:20.000000Z {'x' * 30_000_000}"
+    assert second.endswith("Z end")
+
+
+async def test_of_a_log_that_is_too_long_the_oldest_lines_are_forgotten(log: Log) -> None:
+    lines = [f"{number:07}\n" for number in range(100_000)]
+    log.write("".join(lines[:-1]), minute=0)
+    log.write(lines[-1], minute=1)
+    shorten(log.file, most=400_000)
+    assert log.file.stat().st_blocks * 512 < 300_000
+    kept = (await log.read()).splitlines(keepends=True)
+    assert 20_000 < len(kept) < 30_000
+    assert kept == lines[-len(kept) :]
+    assert await log.read(tail_lines=90_000) == "".join(kept)
+    assert await log.read(tail_lines=2) == "".join(lines[-2:])
+    assert await log.read(since=_THEN + 30) == lines[-1]
+    stamped = (await log.read(timestamps=True)).splitlines()
+    assert (stamped[0], len(stamped)) == (f"2023-11-14T22:13:20.000000Z {kept[0].rstrip()}", len(kept))
+
+
+async def test_who_reads_more_slowly_than_a_log_forgets_gets_whole_lines(log: Log) -> None:
+    log.write("".join(f"{number:07}\n" for number in range(100_000)))
+    pieces = []
+    async for piece in read_log(log.file, Wanted(), log.times):
+        pieces.append(piece)
+        shorten(log.file, most=400_000)
+    *text, last = b"".join(pieces).decode().split("\n")
+    assert (text[0], text[-1], last) == ("0000000", "0099999", "")
+    assert all(len(line) == 7 for line in text)
 
 
 async def test_logs_of_pods_that_are_gone_are_forgotten(log: Log) -> None:

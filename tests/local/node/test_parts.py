@@ -15,7 +15,7 @@ from modelyard.local.node.gpus import Gpus
 from modelyard.local.node.leftovers import Record, read_record, write_record
 from modelyard.local.node.machine import Gpu, Machine, listed_gpus
 from modelyard.local.node.paths import Mapped
-from modelyard.local.node.podman import Box, Podman, run_command
+from modelyard.local.node.podman import Box, Podman, enter_command, run_command
 from modelyard.local.node.podspec import Container, Port, Probe
 from modelyard.local.node.probes import Tally
 from modelyard.local.node.report import node_status
@@ -117,8 +117,14 @@ async def test_processes_are_known_by_birth_children_memory_and_variables() -> N
             await asyncio.sleep(0.02)
     tree = set(kernel.tree(process.pid))
     assert set(kernel.pids_with(f"{mark}=1")) == tree
-    assert all(kernel.memory(pid) >= kernel.exact_memory(pid) > 0 for pid in tree)
+    # In this order: a program that is still starting only grows.
+    assert all(0 < kernel.exact_memory(pid) <= kernel.memory(pid) for pid in tree)
     assert kernel.birth(process.pid) == kernel.birth(process.pid) != ""
     await process.communicate(b"\n")
     assert kernel.birth(process.pid) == ""
     assert kernel.memory(process.pid) == 0
+
+
+def test_a_command_for_a_box_runs_inside_of_it() -> None:
+    assert enter_command("podman", "box", False) == ("podman", "exec", "--interactive", "box")
+    assert enter_command("podman", "box", True) == ("podman", "exec", "--interactive", "--tty", "box")

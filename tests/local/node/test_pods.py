@@ -70,6 +70,18 @@ async def test_a_sidecar_starts_first_and_ends_when_the_others_have(yard: Yard) 
     await yard.until(lambda seen: "terminated" in state(seen, 0, "initContainerStatuses"))
 
 
+async def test_a_sidecar_of_a_deleted_pod_ends_after_the_others(yard: Yard, tmp_path: Path) -> None:
+    def says(word: str, pause: str) -> str:
+        return f"trap 'sleep {pause}; echo {word} >> {tmp_path}/order; exit 0' TERM; while :; do sleep 0.05; done"
+
+    sidecar = {"name": "sidecar", "restartPolicy": "Always", **shell(says("sidecar", "0"))}
+    await yard.start(shell(says("main", "0.5")), initContainers=[sidecar])
+    await yard.ready()
+    await yard.delete()
+    await yard.gone()
+    assert (tmp_path / "order").read_text().split() == ["main", "sidecar"]
+
+
 async def test_a_job_completes(yard: Yard) -> None:
     path = f"/apis/batch/v1/namespaces/{yard.namespace}/jobs"
     template = {"spec": yard.pod(shell("echo done"), restartPolicy="Never")["spec"]}
@@ -134,13 +146,29 @@ async def test_a_forced_deletion_ends_the_process_too(yard: Yard) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_children_of_a_process_end_with_it(yard: Yard) -> None:
-    created = await yard.start(shell("sleep 600 & echo $!; exit 0"), restartPolicy="Never")
-    pid = await _first_line(yard, created)
+async def test_children_of_a_process_end_with_it_even_in_a_session_of_their_own(yard: Yard) -> None:
+    script = "sleep 600 & echo $!; setsid sleep 600 & echo $!; sleep 0.2"
+    created = await yard.start(shell(script), restartPolicy="Never")
     await yard.over()
+    near, far = yard.log(created).split()
     async with asyncio.timeout(30):
-        while runs(pid):
+        while runs(near) or runs(far):
             await asyncio.sleep(0.02)
+
+
+async def test_a_hook_after_the_start_that_fails_ends_the_container(yard: Yard) -> None:
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "exit 3"]}}}
+    await yard.start(shell("exec sleep 600", lifecycle=hook), restartPolicy="Never")
+    pod = await yard.over()
+    assert terminated(pod)["message"] == "the postStart hook failed: exit code 3"
+
+
+async def test_a_pod_that_is_active_for_too_long_fails(yard: Yard) -> None:
+    await yard.start(shell("exec sleep 600"), activeDeadlineSeconds=1)
+    status = (await yard.over())["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert "activeDeadlineSeconds" in status["message"]
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
 async def test_the_hook_before_the_end_runs_within_the_grace(yard: Yard) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
 import aiohttp
 
-from tests.local.node.yard import Yard, is_ready, shell, terminated, waiting
+from modelyard.local.node.warnings import Warned, Warnings
+from tests.local.node.yard import SECONDS, Yard, is_ready, shell, terminated, waiting
 
 Json = dict[str, Any]
 
@@ -57,6 +59,27 @@ async def test_a_container_that_is_not_alive_is_restarted(yard: Yard) -> None:
         await session.get(f"http://{_address(pod)}:18080/fail")
     pod = await yard.until(lambda seen: _status(seen)["restartCount"] == 1 and is_ready(seen))
     assert _status(pod)["lastState"]["terminated"]["message"] == "the liveness probe failed: HTTP 500"
+    assert await _events(yard) == {("Warning", "Unhealthy", "container c0: the liveness probe failed: HTTP 500")}
+
+
+async def test_why_a_container_is_not_ready_is_told_once_in_an_event(yard: Yard) -> None:
+    probe = {"exec": {"command": ["sh", "-c", "exit 4"]}, "periodSeconds": 1, "failureThreshold": 1}
+    await yard.start(shell("exec sleep 600", readinessProbe=probe))
+    async with asyncio.timeout(SECONDS):
+        while not (told := await _events(yard)):
+            await asyncio.sleep(0.05)
+    assert told == {("Warning", "Unhealthy", "container c0: the readiness probe failed: exit code 4")}
+
+
+def test_the_same_warning_is_told_once_in_a_while() -> None:
+    warnings, one, other = Warnings(), Warned("Unhealthy", "one"), Warned("Unhealthy", "other")
+    assert [warnings.add(each) for each in (one, one, other)] == [True, False, True]
+    assert (warnings.take(), warnings.take()) == ([one, other], [])
+
+
+async def _events(yard: Yard) -> set[tuple[str, str, str]]:
+    found = await yard.admin.get(f"/apis/events.k8s.io/v1/namespaces/{yard.namespace}/events")
+    return {(each["type"], each["reason"], each["note"]) for each in found["items"]}
 
 
 async def test_a_container_that_does_not_start_in_time_is_ended(yard: Yard) -> None:

@@ -90,14 +90,24 @@ async def machine(request: pytest.FixtureRequest, plane: ControlPlane, client: C
     await plane.admin.ensure("/api/v1/nodes", {"metadata": {"name": "played"}})
     addresses = Addresses(many=request.param)
     apiserver = Place("127.0.0.1", urlsplit(plane.url).port or 0)
-    services = Services(addresses, apiserver, many=request.param)
+    async with _serving(client, apiserver, addresses, many=request.param) as services:
+        yield Machine(plane, addresses, services)
+
+
+@asynccontextmanager
+async def _serving(
+    client: Client, apiserver: Place, addresses: Addresses | None = None, *, many: bool = True
+) -> AsyncIterator[Services]:
+    services = Services(addresses or Addresses(many=many), apiserver, many=many)
     running = asyncio.create_task(services.run(client))
     async with asyncio.timeout(_SECONDS):
         await services.settled()
-    yield Machine(plane, addresses, services)
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+    try:
+        yield services
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 async def _answer(place: Place) -> str:
@@ -191,6 +201,14 @@ async def test_the_api_server_is_reached_by_its_service(machine: Machine) -> Non
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])
+async def test_three_machines_of_one_computer_each_reach_their_own_api_server(machine: Machine, client: Client) -> None:
+    here = Place("127.0.0.1", urlsplit(machine.plane.url).port or 0)
+    async with _serving(client, here), _serving(client, here) as third:
+        assert third.places[Key("default", "kubernetes")] == {443: here}
+        assert Key("default", "kubernetes") not in third.busy
 
 
 async def test_services_stay_as_they_are_while_the_api_server_is_away(machine: Machine) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.local.node.addresses import Place
+from modelyard.local.up import commands
 from modelyard.local.up.folder import AlreadyUp, Folder, NotOurs, Record, default_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
@@ -60,3 +66,12 @@ def test_the_usual_folder_is_that_of_the_system() -> None:
     assert default_path({}, home, "linux") == home / ".local/share/modelyard"
     assert default_path({}, home, "darwin") == home / "Library/Application Support/modelyard"
     assert default_path({"XDG_DATA_HOME": "/data"}, home, "linux") == Path("/data/modelyard")
+
+
+@pytest.mark.parametrize(
+    "ask", [commands.down, commands.status, lambda path: commands.logs("yard", "default", path, follow=False)]
+)
+def test_a_folder_that_is_none_is_one_clear_line(tmp_path: Path, ask: Callable[[Path], None]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelyardError, match=r"Not a directory; mend that, or name another folder with --dir"):
+        ask(tmp_path / "file")

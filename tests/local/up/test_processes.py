@@ -127,3 +127,30 @@ async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -
         while _runs(compiler):
             await asyncio.sleep(0.01)
     assert building.cancelled()
+
+
+_STUBBORN = """
+import asyncio
+from modelyard.local.up.commands import _until_stopped
+
+async def stubborn():
+    print("here", flush=True)
+    try:
+        await asyncio.sleep(600)
+    finally:
+        print("asked", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(_until_stopped(stubborn(), lambda: print("left", flush=True)))
+"""
+
+
+async def test_a_second_signal_does_not_wait_and_leaves_the_terminal_in_order() -> None:
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-c", _STUBBORN), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(_SECONDS):
+        for words in (b"here\n", b"asked\n"):
+            assert await process.stdout.readline() == words
+            process.send_signal(signal.SIGINT)
+        assert await process.stdout.read() == b"left\n"
+        assert await process.wait() == 130

@@ -68,6 +68,11 @@ def test_a_problem_that_stays_is_settled_and_has_its_message() -> None:
     assert (shown.is_ready, shown.is_settled, shown.note) == (False, True, "it keeps exiting; read its log")
 
 
+def test_what_has_failed_is_settled_whatever_else_is_said_of_it() -> None:
+    said = conditions(Ready=("False", "InternalError", "please report it"))
+    assert row(service(phase="Failed", observedGeneration=1, conditions=said), PLACES).is_settled
+
+
 def test_a_download_is_shown_as_far_as_it_is() -> None:
     told = conditions(
         Ready=("False", "Creating", "0 of 2 pods are ready"), Progressing=("True", "Downloading", "42 % of 4 GiB")

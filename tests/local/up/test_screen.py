@@ -71,6 +71,21 @@ def test_on_a_terminal_the_picture_holds_steps_rows_and_what_to_do() -> None:
         assert words in text
 
 
+def test_the_name_of_a_step_is_on_one_line_while_there_is_no_more_to_say() -> None:
+    where = canvas(terminal=True)
+    with Screen(where, lambda: 0.0) as screen:
+        screen.begin("API server")
+        where.print(screen.picture())
+    assert "API server" in written(where)
+
+
+def test_a_narrow_terminal_shows_sentences_and_no_cut_off_names() -> None:
+    where = Console(file=io.StringIO(), color_system=None, width=60, highlight=False)
+    report(where, [READY], [])
+    shown = " ".join(written(where).split())
+    assert shown == f"InferenceService yard: Ready (InferenceReady), ready 1/1 at {URL}"
+
+
 def test_lines_to_paste_are_never_broken() -> None:
     where = canvas(terminal=False)
     report(where, [READY], hints([READY], Path("/a folder/kubeconfig"), "/programs"))

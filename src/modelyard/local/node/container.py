@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.kube.errors import KubeError
@@ -24,6 +25,7 @@ from modelyard.local.node.process import Process
 from modelyard.local.node.sources import ConfigMissing
 from modelyard.local.node.states import MESSAGE_BYTES, Ended, Running, View, Waiting
 from modelyard.local.node.times import timestamp
+from modelyard.local.node.warnings import Warned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +39,21 @@ _LONGEST_PAUSE: Final = 60.0
 _FORGIVEN_AFTER: Final = 120.0
 _LONGEST_RETRY: Final = 10.0
 _LEAST_GRACE: Final = 2.0
+# A hook has no limit of its own.
+_LONGEST_HOOK: Final = 3600.0
 _TAIL_LINES: Final = 80
 _TAIL_BYTES: Final = 2048
 
 BACK_OFF: Final = Waiting("CrashLoopBackOff", "the container has ended and is started again after a pause")
 
 Prepare = Callable[[], Awaitable["Prepared"]]
+
+
+class Heard(Struct, frozen=True):
+    """Who hears of what becomes of a container."""
+
+    changed: Callable[[], None]
+    warned: Callable[[Warned], None]
 
 
 class ContainerLife:
@@ -55,15 +66,16 @@ class ContainerLife:
         prepare: Prepare,
         folder: ContainerFolder,
         grace: float,
-        changed: Callable[[], None],
+        heard: Heard,
     ) -> None:
         self.container = container
         self._policy, self._prepare, self._folder = policy, prepare, folder
         self._grace = self._end_within = grace
-        self._changed = changed
+        self._heard = heard
         self._stop, self._ending, self._started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._unhealthy = ""
         self._process: Process | None = None
+        self._asked: probes.Asked | None = None
         self._failures = 0
         self.view = self._remembered(read_record(folder.record))
 
@@ -71,6 +83,11 @@ class ContainerLife:
     def is_running(self) -> bool:
         """Whether its process runs now."""
         return self._process is not None
+
+    @property
+    def asked(self) -> probes.Asked | None:
+        """How commands reach it; None: it does not run."""
+        return self._asked
 
     @property
     def succeeded(self) -> bool:
@@ -134,31 +151,40 @@ class ContainerLife:
         return None
 
     async def _run(self, prepared: Prepared) -> Ended:
-        self._make_room()
         self._unhealthy, began, started = "", time.monotonic(), timestamp()
         try:
-            process = await Process.start(prepared.launch, self._folder.log)
+            process = await self._begin(prepared, started)
         except (OSError, ValueError) as error:
             self._failures += 1
             program = prepared.launch.argv[0]
             return Ended(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
-        self._remember(process, started, prepared)
         self._show(state=Running(started))
         code = await self._attend(process, prepared)
         self._failures = 1 if time.monotonic() - began > _FORGIVEN_AFTER else self._failures + 1
         return self._how_it_ended(process, code, started)
 
+    async def _begin(self, prepared: Prepared, started: str) -> Process:
+        """Start the process, and remember it; OSError when one of the two cannot be done."""
+        self._make_room()
+        process = await Process.start(prepared.launch, self._folder.log)
+        try:
+            self._remember(process, started, prepared)
+        except OSError:  # the disk is full: whoever is not remembered would be started a second time
+            process.kill()
+            await process.wait()
+            raise
+        return process
+
     async def _attend(self, process: Process, prepared: Prepared) -> int:
         """Return the exit code of a process that is probed and watched meanwhile."""
-        self._process = process
+        self._process, self._asked = process, prepared.asked
         if not self._stop.is_set():
             self._ending.clear()
             self._end_within = self._grace
-        told = probes.Told(self._has_started, self._is_ready, self._is_unhealthy)
         try:
             async with asyncio.TaskGroup() as group:
                 watching = [
-                    group.create_task(probes.watch(self.container, prepared.asked, told)),
+                    group.create_task(self._welcome_and_probe(prepared.asked)),
                     group.create_task(process.watch_memory()),
                     group.create_task(self._end_when_told(process, prepared)),
                 ]
@@ -166,9 +192,19 @@ class ContainerLife:
                 for task in watching:
                     task.cancel()
         finally:
-            self._process = None
+            self._process = self._asked = None
             process.kill()
         return code
+
+    async def _welcome_and_probe(self, asked: probes.Asked) -> None:
+        hook = self.container.lifecycle.post_start
+        if hook is not None:
+            try:
+                await probes.perform(hook, asked, _LONGEST_HOOK)
+            except probes.Bad as bad:
+                return self._give_up(f"the postStart hook failed: {bad}")
+        told = probes.Told(self._has_started, self._is_ready, self._warn, self._is_unhealthy)
+        return await probes.watch(self.container, asked, told)
 
     async def _end_when_told(self, process: Process, prepared: Prepared) -> None:
         await self._ending.wait()
@@ -187,12 +223,20 @@ class ContainerLife:
         self._show(ready=ready)
 
     def _is_unhealthy(self, why: str, probe: Probe) -> None:
+        self._give_up(why, probe.termination_grace_period_seconds)
+
+    def _give_up(self, why: str, grace: float | None = None) -> None:
+        """End this run, because of something that the next one may do better."""
         if self._ending.is_set():
             return
         self._unhealthy = why
-        if probe.termination_grace_period_seconds is not None:
-            self._end_within = probe.termination_grace_period_seconds
+        self._warn(why)
+        if grace is not None:
+            self._end_within = grace
         self._ending.set()
+
+    def _warn(self, why: str) -> None:
+        self._heard.warned(Warned("Unhealthy", f"container {self.container.name}: {why}"))
 
     async def _back_off(self, ended: Ended) -> None:
         write_record(self._folder.record, Record(restarts=self.view.restarts + 1, last=ended))
@@ -214,7 +258,7 @@ class ContainerLife:
         view = msgspec.structs.replace(self.view, **changes)
         if view != self.view:
             self.view = view
-            self._changed()
+            self._heard.changed()
 
     def _remember(self, process: Process, started: str, prepared: Prepared) -> None:
         record = Record(

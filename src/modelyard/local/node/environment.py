@@ -40,14 +40,14 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else env.get(match[1], match[0]), text)
 
 
-async def environment(container: Container, pod: Self, sources: Sources) -> Env:
-    """Return the variables of a container; ConfigMissing when one of them cannot be had."""
+async def environment(container: Container, pod: Self, sources: Sources, given: Env) -> Env:
+    """Return the variables of a container, who may refer to those it is given; ConfigMissing when one is missing."""
     env: Env = {}
     for group in container.env_from:
         env |= await _group(group, pod, sources)
     for variable in container.env:
         if variable.value_from is None:
-            env[variable.name] = expand(variable.value, env)
+            env[variable.name] = expand(variable.value, {**given, **env})
             continue
         value = await _value(variable.value_from, container, pod, sources)
         if value is not None:

@@ -159,7 +159,15 @@ class ImageTable:
                 "remove the command, or add a rule for the image"
             )
         hints = " or ".join(dict.fromkeys(rule.install for rule in understood if rule.install))
-        return f"no program for image {image} on this machine: {hints or f'put {_names(understood)} on the PATH'}"
+        return f"no program for image {image} on this machine: {hints or _needed(understood, command)}"
+
+
+def _needed(rules: Sequence[Rule], command: Words) -> str:
+    if all(rule.program for rule in rules):
+        return f"put {_names(rules)} on the PATH"
+    if not command:
+        return "its rule runs the command of the container, which has none; write one, or name a program in the rule"
+    return f"there is no {command[0]}; put it on the PATH, or correct the command"
 
 
 def _rest(rule: Rule, command: Words) -> Words | None:

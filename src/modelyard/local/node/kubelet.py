@@ -1,7 +1,6 @@
-"""The HTTPS server that the API server asks for the logs of pods (`kubectl logs`).
+"""The HTTPS server that the API server asks for the logs of pods, and to run commands in them (`kubectl logs`, `exec`).
 
-It listens on loopback and answers nobody but the API server. Commands inside of pods are not for it: on one machine a
-pod is a process like any other, and whoever runs it can look at it.
+It listens on loopback and answers nobody but the API server.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from aiohttp import web
 
 from modelyard.core.resources import Key
 from modelyard.local.components import NODE_CALLER
+from modelyard.local.node.execute import execute
 from modelyard.local.node.folders import PodFolder
 from modelyard.local.node.leftovers import read_record
 from modelyard.local.node.logs import Wanted, read_log
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from modelyard.local.components import Trust
+    from modelyard.local.node.probes import Asked
 
 _HOST: Final = "127.0.0.1"
 _CONTAINER: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _COMMANDS: Final = {
-    "exec": "run the command on this machine instead; `kubectl describe pod` shows what runs",
     "attach": "use `kubectl logs -f` instead",
     "portForward": "use the address of a Service instead; it is reachable from this machine",
 }
@@ -48,6 +48,9 @@ class Containers(Protocol):
 
     def is_running(self, uid: str, container: str) -> bool:
         """Whether the container runs now, so that its log may still grow."""
+
+    def asked(self, uid: str, container: str) -> Asked | None:
+        """Return how commands reach the container; None: it does not run."""
 
 
 class Kubelet:
@@ -75,6 +78,8 @@ class Kubelet:
         application = web.Application(middlewares=[_for_the_api_server])
         application.router.add_get("/healthz", _health)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        application.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
+        application.router.add_post("/exec/{namespace}/{pod}/{container}", self._exec)
         for command in _COMMANDS:
             application.router.add_route("*", f"/{{command:{command}}}/{{rest:.*}}", _refuse)
         return application
@@ -96,6 +101,15 @@ class Kubelet:
             async for piece in read_log(log, wanted, self._times, goes_on):
                 await response.write(piece)
         return response
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        uid, container = self._find(request.match_info)
+        asked = self._containers.asked(uid, container)
+        if asked is None:
+            raise web.HTTPBadRequest(text=f'container "{container}" does not run; `kubectl describe pod` says why')
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise web.HTTPBadRequest(text="this kubectl is too old for exec on one machine; use the one of Modelyard")
+        return await execute(request, asked)
 
     def _find(self, asked: Mapping[str, str]) -> tuple[str, str]:
         uid = self._containers.uid(Key(asked["namespace"], asked["pod"]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
@@ -14,9 +16,10 @@ from modelyard.local.node.environment import Env, environment, expand
 from modelyard.local.node.folders import ContainerFolder
 from modelyard.local.node.gpus import NVIDIA
 from modelyard.local.node.images import NoProgram, listening, listening_env
+from modelyard.local.node.leftovers import CONTAINER_MARK
 from modelyard.local.node.names import local_names
 from modelyard.local.node.paths import Mapped, Paths
-from modelyard.local.node.podman import Box, remove_command, run_command
+from modelyard.local.node.podman import Box, enter_command, remove_command, run_command
 from modelyard.local.node.podspec import Container
 from modelyard.local.node.probes import Asked, Localize
 from modelyard.local.node.process import Launch
@@ -67,13 +70,15 @@ class Preparing:
 
     async def prepare(self, container: Container, folder: ContainerFolder) -> Prepared:
         """Return how a container is started now; an error of ours when it cannot be started yet."""
-        env = await environment(container, self._pod, Sources(self._site.client, self._pod.meta.namespace))
+        given, sources = self._api(), Sources(self._site.client, self._pod.meta.namespace)
+        env = await environment(container, self._pod, sources, given)
+        known = {**given, **env}
         wanted = _Wanted(
             container=container,
             folder=folder,
             env=env,
-            command=tuple(expand(word, env) for word in container.command),
-            args=tuple(expand(word, env) for word in container.args),
+            command=tuple(expand(word, known) for word in container.command),
+            args=tuple(expand(word, known) for word in container.args),
             mapped=self._mapped(container, folder, env),
             gpus=self._gpus(container),
         )
@@ -91,17 +96,22 @@ class Preparing:
             return None
         words = (*resolved.rest, *map(localize, wanted.args))
         args = listening(resolved.rule, words, address.ip, address.port)
+        mark = f"{self._pod.meta.uid}/{wanted.container.name}"
         temporary = paths.outside("/tmp")  # noqa: S108 - a path of the container, not of this machine
         env = {
             **self._site.env,
-            **self._told(folder),
+            **self._api(),
+            "HOSTNAME": self._pod.meta.name,
+            TERMINATION_LOG: str(folder.termination),
+            CONTAINER_MARK: mark,
             **({"TMPDIR": temporary} if temporary else {}),
             **({"CUDA_VISIBLE_DEVICES": ",".join(wanted.gpus)} if self._site.gpus.any else {}),
             **{name: localize(value) for name, value in wanted.env.items()},
             **listening_env(resolved.rule, address.ip, address.port),
         }
         where = paths.outside(wanted.container.working_dir) or str(folder.work)
-        launch = Launch((*resolved.program, *args), env, where, memory_limit(wanted.container))
+        limit = memory_limit(wanted.container)
+        launch = Launch((*resolved.program, *args), env, where, limit, mark=f"{CONTAINER_MARK}={mark}")
         return Prepared(launch, self._asked(wanted.container, launch, localize))
 
     async def _boxed(self, wanted: _Wanted) -> Prepared:
@@ -117,14 +127,14 @@ class Preparing:
         box = Box(name, self._address, wanted.command, wanted.args, wanted.mapped, wanted.gpus, memory)
         argv, env = run_command(program, container, box, wanted.env), {**self._site.env, **wanted.env}
         launch = Launch(argv, env, str(wanted.folder.work), remove=remove_command(program, name))
-        return Prepared(launch, self._asked(container, launch, str))
+        asked = self._asked(container, launch, str)
+        enter = partial(enter_command, program, name)
+        return Prepared(launch, msgspec.structs.replace(asked, enter=enter))
 
-    def _told(self, folder: ContainerFolder) -> Env:
-        told = {"HOSTNAME": self._pod.meta.name, TERMINATION_LOG: str(folder.termination)}
+    def _api(self) -> Env:
+        """Return the variables by which the libraries of Kubernetes find the API server."""
         api = self._site.places().get(_API, {}).get(_API_PORT)
-        if api is not None:
-            told |= {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": str(api.port)}
-        return told
+        return {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": str(api.port)} if api else {}
 
     def _asked(self, container: Container, launch: Launch, localize: Localize) -> Asked:
         address, session = self._address, self._site.session

@@ -1,7 +1,7 @@
 """What is remembered of each container on disk, and the end of processes that outlived their node.
 
 A process is known by its number and its birth. Those that were started in the moment before a crash, and what such
-processes have started, are known by a variable that names the node.
+processes have started, are known by a variable that names the node; another one names the container.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MARK: Final = "MODELYARD_NODE"
+CONTAINER_MARK: Final = "MODELYARD_CONTAINER"
 _REMOVE_SECONDS: Final = 30
 _PASSES: Final = 100
 _PASS_SECONDS: Final = 0.02
@@ -75,13 +76,14 @@ def end_leftovers(state: Path) -> None:
             end_group(record.pid)
         if record.pid and record.remove:
             _run(record.remove)
-    _end_marked(state)
+    end_marked(mark(state))
 
 
-def _end_marked(state: Path) -> None:
+def end_marked(variable: str) -> None:
+    """End all processes that were started with a variable, also those that have left their group, and wait for that."""
     # More than once: one of them may start another while we look, and dying takes a moment.
     for _ in range(_PASSES):
-        found = list(kernel.pids_with(mark(state)))
+        found = list(kernel.pids_with(variable))
         if not found:
             return
         for pid in found:

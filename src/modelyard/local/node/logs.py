@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+from modelyard.local.node.logroom import remembered_from
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 _PIECE: Final = 65_536
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_LINES: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 class Wanted(Struct, frozen=True):
@@ -41,7 +45,7 @@ async def read_log(
         while left > 0:
             # Asked before reading, so that the last words of a process that ends meanwhile are not lost.
             more = wanted.follow and goes_on() and _is_still(log, stream)
-            if piece := reader.read() or (b"" if more else reader.rest()):
+            if piece := reader.read():
                 yield piece if len(piece) <= left else piece[: int(left)]
                 left -= len(piece)
             elif more:
@@ -58,54 +62,49 @@ class _Plain:
 
     def read(self) -> bytes:
         """Return the next piece; empty: there is no more at the moment."""
+        _skip_forgotten(self._stream)
         return self._stream.read(_PIECE)
-
-    def rest(self) -> bytes:
-        """Return what was held back, when nothing more will come."""
-        return b""
 
 
 class _Stamped(_Plain):
-    """A log with the time before each line. A line is held back until it is whole."""
+    """A log with the time before each line. Lines are passed on as they come: one may be longer than memory."""
 
     def __init__(self, stream: BinaryIO, times: LogTimes) -> None:
         super().__init__(stream)
         self._times = times
-        self._begun = b""
+        self._is_at_line = True
 
     def read(self) -> bytes:
-        """Return the next whole lines; empty: there are no more at the moment."""
-        while piece := super().read():
-            end = self._stream.tell()
-            *lines, self._begun = (self._begun + piece).split(b"\n")
-            if lines:
-                return self._stamped(lines, end - len(self._begun))
-        return b""
-
-    def rest(self) -> bytes:
-        """Return the line that was never ended."""
-        line, self._begun = self._begun, b""
-        return self._stamped([line], self._stream.tell())[:-1] if line else b""
-
-    def _stamped(self, lines: list[bytes], end: int) -> bytes:
-        offset, log = end - sum(len(line) + 1 for line in lines), os.fstat(self._stream.fileno())
+        """Return the next piece, with the times of the lines that begin in it."""
+        piece = super().read()
+        offset, log = self._stream.tell() - len(piece), os.fstat(self._stream.fileno())
         stamped = []
-        for line in lines:
-            offset += len(line) + 1
-            stamped.append(b"%s %s\n" % (_text(self._times.written(log, offset)), line))
+        for line in _LINES.findall(piece):
+            if self._is_at_line:
+                stamped.append(_text(self._times.written(log, offset + 1)))
+            stamped.append(line)
+            offset += len(line)
+            self._is_at_line = line.endswith(b"\n")
         return b"".join(stamped)
 
 
+def _skip_forgotten(stream: BinaryIO) -> None:
+    """Do not read what a log has lost, not even when a slow reader is overtaken by that."""
+    begin = remembered_from(stream.fileno())
+    if stream.tell() < begin:
+        stream.seek(_next_line(stream, begin))
+
+
 def _text(at: float) -> bytes:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ ").encode()
 
 
 def _start(stream: BinaryIO, wanted: Wanted, times: LogTimes) -> int:
-    start = 0
+    start = _next_line(stream, remembered_from(stream.fileno()))
     if wanted.since is not None:
-        start = _next_line(stream, times.offset(os.fstat(stream.fileno()), wanted.since))
+        start = max(start, _next_line(stream, times.offset(os.fstat(stream.fileno()), wanted.since)))
     if wanted.tail_lines is not None:
-        start = max(start, _last_lines(stream, wanted.tail_lines))
+        start = max(start, _last_lines(stream, wanted.tail_lines, start))
     return start
 
 
@@ -118,22 +117,22 @@ def _next_line(stream: BinaryIO, offset: int) -> int:
     return stream.tell()
 
 
-def _last_lines(stream: BinaryIO, count: int) -> int:
-    """Return where the last lines begin. A line that is not ended yet is one too."""
+def _last_lines(stream: BinaryIO, count: int, first: int) -> int:
+    """Return where the last lines begin, or `first` if that is earlier. A line that is not ended yet is one too."""
     end = stream.seek(0, os.SEEK_END)
     if count == 0 or end == 0:
         return end
     # The line end at the very end ends the last line and begins no other.
     start = end - 1
-    while start > 0:
-        begin = max(0, start - _PIECE)
+    while start > first:
+        begin = max(first, start - _PIECE)
         stream.seek(begin)
         piece = stream.read(start - begin)
         found = piece.count(b"\n")
         if found >= count:
             return begin + _nth_last(piece, count) + 1
         count, start = count - found, begin
-    return 0
+    return first
 
 
 def _nth_last(piece: bytes, count: int) -> int:

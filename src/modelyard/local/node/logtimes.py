@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from msgspec import Struct
 
 from modelyard.local.node.folders import container_folders
+from modelyard.local.node.logroom import shorten
 
 if TYPE_CHECKING:
     import os
@@ -71,6 +72,7 @@ class LogTimes:
         return marks[index - 1].size if index else 0
 
     def _note(self, log: Path) -> os.stat_result:
+        shorten(log)
         found = log.stat()
         marks = self._marks[_file(found)]
         if marks and found.st_size < marks[-1].size:

@@ -7,6 +7,7 @@ the case, whoever changes it.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import POD
+from modelyard.core.resources import EVENT, POD
 from modelyard.kube.errors import Conflict, KubeError, NotFound
-from modelyard.local.node.container import ContainerLife, waits_for
+from modelyard.local.node.container import ContainerLife, Heard, waits_for
 from modelyard.local.node.downward import Self
 from modelyard.local.node.folders import PodFolder
 from modelyard.local.node.launch import Preparing
@@ -26,12 +27,15 @@ from modelyard.local.node.states import CREATING, INITIALIZING
 from modelyard.local.node.status import OVER, Facts, changed, pod_status
 from modelyard.local.node.times import timestamp
 from modelyard.local.node.volumes import Volumes
+from modelyard.local.node.warnings import Warnings, event
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Metadata, Stored
     from modelyard.local.node.podspec import Container
+    from modelyard.local.node.probes import Asked
     from modelyard.local.node.site import Site
     from modelyard.local.node.states import Waiting
+    from modelyard.local.node.warnings import Warned
 
 _log = structlog.get_logger()
 
@@ -57,7 +61,9 @@ class PodLife:
         self._volumes = Volumes(site.client, about, self._folder)
         self._preparing = Preparing(site, about, self._address, self._volumes)
         self._news, self._stopped, self._deleted, self._gone = (asyncio.Event() for _ in range(4))
-        self._leaving = False
+        self._warnings = Warnings()
+        self._leaving = self._overdue = False
+        self._over_by = float("inf")
         self._farewell: asyncio.Task[None] | None = None
         once = "Never" if self._spec.restart_policy == "Never" else "OnFailure"
         self._inits = [self._life(each, "Always" if each.is_sidecar else once) for each in self._spec.init_containers]
@@ -72,6 +78,10 @@ class PodLife:
     def is_running(self, container: str) -> bool:
         """Whether a container runs now."""
         return any(life.is_running for life in self._all if life.container.name == container)
+
+    def asked(self, container: str) -> Asked | None:
+        """Return how commands reach a container; None: it does not run."""
+        return next((life.asked for life in self._all if life.container.name == container), None)
 
     def update(self, pod: Stored) -> None:
         """Take a version of the pod; an older one than is known changes nothing."""
@@ -145,19 +155,42 @@ class PodLife:
         folder = self._folder.container(container.name)
         prepare = partial(self._preparing.prepare, container, folder)
         grace = self._spec.termination_grace_period_seconds
-        return ContainerLife(container, policy, prepare, folder, grace, self._news.set)
+        return ContainerLife(container, policy, prepare, folder, grace, Heard(self._news.set, self._warn))
+
+    def _warn(self, warned: Warned) -> None:
+        if self._warnings.add(warned):
+            self._news.set()
 
     def _stop(self, grace: float) -> None:
         self._stopped.set()
-        for life in self._all:
+        self._over_by = time.monotonic() + grace
+        for life in self._containers:
+            life.stop(grace)
+        # Those who stay beside the containers are there for them until the end.
+        if not any(life.is_running for life in self._containers):
+            self._stop_inits(grace)
+
+    def _stop_inits(self, grace: float) -> None:
+        for life in self._inits:
             life.stop(grace)
 
     async def _live_and_tell(self) -> None:
         async with asyncio.TaskGroup() as group:
-            telling = group.create_task(self._keep_telling())
+            beside = [group.create_task(self._keep_telling()), group.create_task(self._mind_deadline())]
             await self._live()
-            telling.cancel()
+            for task in beside:
+                task.cancel()
         await self._tell()
+        await self._tell_warnings()
+
+    async def _mind_deadline(self) -> None:
+        if self._spec.active_deadline_seconds is None:
+            return
+        began = datetime.fromisoformat(self._pod.status.get("startTime", self._seen))
+        await asyncio.sleep(self._spec.active_deadline_seconds - (datetime.now(UTC) - began).total_seconds())
+        if not self._stopped.is_set():
+            self._overdue = True
+            self._stop(self._spec.termination_grace_period_seconds)
 
     async def _live(self) -> None:
         await self._make_volumes()
@@ -165,8 +198,8 @@ class PodLife:
             renewing = group.create_task(self._renew_volumes())
             if await self._initialize(group):
                 await self._run_containers()
-            for life in self._inits:
-                life.stop(self._spec.termination_grace_period_seconds)
+            left = min(self._over_by - time.monotonic(), self._spec.termination_grace_period_seconds)
+            self._stop_inits(max(left, _LEAST_GRACE))
             renewing.cancel()
 
     async def _make_volumes(self) -> None:
@@ -221,6 +254,7 @@ class PodLife:
             await asyncio.sleep(_GATHER_SECONDS)
             self._news.clear()
             await self._tell()
+            await self._tell_warnings()
 
     async def _tell(self) -> None:
         """Make the stored status equal to what is the case; go on until that is done, or the object is gone."""
@@ -235,6 +269,13 @@ class PodLife:
             await self._pause(retry, self._gone)
             retry = min(2 * retry, _LONGEST_RETRY)
         return None
+
+    async def _tell_warnings(self) -> None:
+        for warned in self._warnings.take():
+            try:
+                await self._site.client.create(EVENT, event(self._pod, self._spec.node_name, warned))
+            except KubeError as error:
+                _log.warning("event is not written", pod=str(self._pod.meta.key), error=str(error))
 
     async def _write_status(self) -> None:
         before = self._pod.status
@@ -253,6 +294,7 @@ class PodLife:
             inits=tuple(life.view for life in self._inits),
             containers=tuple(life.view for life in self._containers),
             stopping=self._stopped.is_set(),
+            overdue=self._overdue,
         )
 
     async def _confirm(self) -> None:

@@ -86,6 +86,11 @@ def run_command(program: str, container: Container, box: Box, env: Mapping[str, 
     )
 
 
+def enter_command(program: str, name: str, terminal: bool) -> tuple[str, ...]:
+    """Return the words before a command that is to run in a container of this name."""
+    return (program, "exec", "--interactive", *(("--tty",) if terminal else ()), name)
+
+
 def remove_command(program: str, name: str) -> tuple[str, ...]:
     """Return the command line that ends a container of this name, if there is one."""
     return (program, "rm", "--force", name)

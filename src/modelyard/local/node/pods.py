@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Key
     from modelyard.core.stored import Stored
     from modelyard.kube.errors import KubeError
+    from modelyard.local.node.probes import Asked
     from modelyard.local.node.site import Site
 
 _log = structlog.get_logger()
@@ -51,6 +52,10 @@ class Pods:
     def is_running(self, uid: str, container: str) -> bool:
         """Whether a container runs now."""
         return uid in self._lives and self._lives[uid].is_running(container)
+
+    def asked(self, uid: str, container: str) -> Asked | None:
+        """Return how commands reach a container; None: it does not run."""
+        return self._lives[uid].asked(container) if uid in self._lives else None
 
     def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - lives compare revisions themselves
         """Take these as all pods of the node."""

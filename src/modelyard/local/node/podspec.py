@@ -141,6 +141,7 @@ class Probe(Action, frozen=True):
 class Lifecycle(_Part, frozen=True):
     """What to do at turning points of a container's life."""
 
+    post_start: Action | None = None
     pre_stop: Action | None = None
 
 
@@ -261,6 +262,7 @@ class Volume(_Part, frozen=True):
     projected: ProjectedSource | None = None
     downward_api: DownwardSource | None = field(default=None, name="downwardAPI")
     persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, object] | None = None
     host_path: HostPath | None = None
 
 
@@ -278,6 +280,7 @@ class PodSpec(_Part, frozen=True):
     volumes: tuple[Volume, ...] = ()
     restart_policy: Literal["Always", "OnFailure", "Never"] = "Always"
     termination_grace_period_seconds: int = 30
+    active_deadline_seconds: int | None = None
     node_name: str = ""
     service_account_name: str = "default"
     readiness_gates: tuple[Gate, ...] = ()

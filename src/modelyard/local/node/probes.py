@@ -28,6 +28,11 @@ _TOLERANCE: Final = 0.1
 _GOOD: Final = range(200, 400)
 
 Localize = Callable[[str], str]
+Enter = Callable[[bool], tuple[str, ...]]
+
+
+def _by_itself(terminal: bool) -> tuple[str, ...]:  # noqa: ARG001 - a process of this machine is in no container
+    return ()
 
 
 class Asked(Struct, frozen=True):
@@ -42,6 +47,8 @@ class Asked(Struct, frozen=True):
     folder: str
     localize: Localize
     """Replaces paths and names of the container in a word of a command."""
+    enter: Enter = _by_itself
+    """Returns the words before a command that is to run in the container, with or without a terminal."""
 
 
 class Bad(Exception):
@@ -91,6 +98,7 @@ async def _connect(host: str, port: int) -> None:
 async def _run(command: tuple[str, ...], asked: Asked) -> None:
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
+        *asked.enter(False),
         *(asked.localize(word) for word in command),
         stdin=quiet,
         stdout=quiet,
@@ -142,6 +150,8 @@ class Told(Struct, frozen=True):
 
     started: Callable[[], None]
     ready: Callable[[bool], None]
+    unready: Callable[[str], None]
+    """Hears why it is not."""
     unhealthy: Callable[[str, Probe], None]
     """Hears why the container must be ended."""
 
@@ -191,6 +201,8 @@ async def _stay_ready(probe: Probe, asked: Asked, told: Told) -> None:
         believed = tally.add(time.monotonic(), good=problem is None)
         if believed is not None:
             told.ready(believed)
+        if believed is False:
+            told.unready(f"the readiness probe failed: {problem}")
         was_ready = was_ready or believed is True
         await asyncio.sleep(probe.period_seconds if was_ready else min(_STARTING_EVERY, probe.period_seconds))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from modelyard.local.node import kernel
-from modelyard.local.node.leftovers import end_group
+from modelyard.local.node.leftovers import end_group, end_marked
 from modelyard.local.node.states import exit_code
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Launch(Struct, frozen=True):
     memory: int | None = None
     remove: tuple[str, ...] = ()
     """The command that ends what the process cannot take with it."""
+    mark: str = ""
+    """The variable by which those are known whom the process has started, wherever they have gone."""
 
 
 class Process:
@@ -69,6 +71,8 @@ class Process:
         """Return its exit code when it has ended, and end all that it has started."""
         code = exit_code(await self._process.wait())
         end_group(self.pid)
+        if self._launch.mark:
+            await asyncio.to_thread(end_marked, self._launch.mark)
         await _remove(self._launch.remove)
         return code
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 LEASES: Final = "kube-node-lease"
+FEATURES: Final = ("ExtendWebSocketsToKubelet",)
+"""What the API server must know of the node: it speaks WebSocket, and not the older protocol of `kubectl exec`."""
 _LEASE_SECONDS: Final = 40
 _FINE: Final = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "memory is sufficient"),
@@ -33,6 +35,7 @@ def node_status(name: str, machine: Machine, before: Json, now: str, *, port: in
     return {
         "capacity": machine.capacity,
         "allocatable": machine.capacity,
+        "declaredFeatures": list(FEATURES),
         "conditions": _conditions(before.get("conditions", []), now, disk_full=disk_full),
         "addresses": [{"type": "InternalIP", "address": HOST}, {"type": "Hostname", "address": name}],
         **({"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}} if port else {}),

@@ -64,7 +64,7 @@ class Services:
     @property
     def busy(self) -> dict[Key, str]:
         """The Services that cannot be reached because somebody else uses their places, and why."""
-        return {service: why for (service, _), why in self._busy.items()}
+        return {service: why for (service, _), why in self._busy.items() if not self._leads_to_api(service)}
 
     async def settled(self) -> None:
         """Wait until all Services that there were at the start are reachable."""
@@ -138,7 +138,7 @@ class Services:
         self._draining.add(forward)
 
     def _targets(self, route: Route) -> list[Place]:
-        if route.service == _API and not route.endpoints and self._apiserver:
+        if self._apiserver and self._leads_to_api(route.service) and not route.endpoints:
             return [self._apiserver]
         found = self._endpoints([route])
         staying = [place for place in found if not any(pod.has(place) for pod in self._leaving)]
@@ -150,7 +150,14 @@ class Services:
 
     def _reached(self, doors: dict[_Door, Route]) -> dict[Key, dict[int, Place]]:
         reached: dict[Key, dict[int, Place]] = {}
-        for door, forward in self._forwards.items():
-            if port := doors[door].port:
-                reached.setdefault(door[0], {})[port] = forward.place
+        for door, route in doors.items():
+            forward = self._forwards.get(door)
+            # Every machine of every user has this Service at the same address, and only one of them can listen there.
+            directly = self._apiserver if self._leads_to_api(route.service) else None
+            place = forward.place if forward else directly
+            if place and route.port:
+                reached.setdefault(route.service, {})[route.port] = place
         return reached
+
+    def _leads_to_api(self, service: Key) -> bool:
+        return service == _API and self._apiserver is not None

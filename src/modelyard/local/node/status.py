@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _OURS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_OVERDUE: Final = {
+    "reason": "DeadlineExceeded",
+    "message": "the pod was active for longer than activeDeadlineSeconds; raise it, or make the pod faster",
+}
 HOST: Final = "127.0.0.1"
 OVER: Final = frozenset({"Succeeded", "Failed"})
 """The phases that a pod does not leave any more."""
@@ -38,6 +42,8 @@ class Facts(Struct, frozen=True):
     containers: tuple[View, ...] = ()
     stopping: bool = False
     """Whether the pod is on its way out, so that nothing is started again."""
+    overdue: bool = False
+    """Whether that is because it was active for longer than it may be."""
 
 
 def pod_status(facts: Facts, before: Json, now: str) -> Json:
@@ -46,6 +52,7 @@ def pod_status(facts: Facts, before: Json, now: str) -> Json:
     inits = [_container(view, facts.uid, init=True) for view in facts.inits]
     return {
         "phase": phase(facts),
+        **(_OVERDUE if facts.overdue else {}),
         "conditions": _conditions(facts, before.get("conditions", []), now),
         "hostIP": HOST,
         "hostIPs": [{"ip": HOST}],
@@ -70,6 +77,8 @@ def _without_nulls(value: Any) -> Any:
 
 def phase(facts: Facts) -> str:
     """Sum the pod up in one word."""
+    if facts.overdue and not any(isinstance(view.state, Running) for view in (*facts.inits, *facts.containers)):
+        return "Failed"
     if _init_failed(facts):
         return "Failed"
     if not is_initialized(facts):

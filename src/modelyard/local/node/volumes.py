@@ -17,7 +17,7 @@ from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import NotFound
 from modelyard.local.files import private_folder, write_private
 from modelyard.local.node.downward import amount, field
-from modelyard.local.node.podspec import HostPath
+from modelyard.local.node.podspec import ClaimSource, HostPath
 from modelyard.local.node.sources import ConfigMissing, Sources
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from modelyard.local.node.downward import Self
     from modelyard.local.node.folders import PodFolder
     from modelyard.local.node.podspec import (
-        ClaimSource,
         DownwardSource,
         Item,
         KeysSource,
@@ -41,6 +40,15 @@ _RENEW_AT: Final = 0.8
 _MODE: Final = 0o644
 # Files are for the user who runs the node, whatever a mode says about others.
 _OWNER: Final = 0o700
+_CHECKS: Final = {
+    "Directory": Path.is_dir,
+    "DirectoryOrCreate": Path.is_dir,
+    "File": Path.is_file,
+    "FileOrCreate": Path.is_file,
+    "Socket": Path.is_socket,
+    "CharDevice": Path.is_char_device,
+    "BlockDevice": Path.is_block_device,
+}
 
 
 class File(Struct, frozen=True):
@@ -84,6 +92,9 @@ class Volumes:
     async def _prepared(self, volume: Volume, sources: Sources) -> Path:
         if volume.persistent_volume_claim is not None:
             return await self._claimed(volume.persistent_volume_claim)
+        if volume.ephemeral is not None:
+            # The controller for such volumes makes a claim of this name from the template.
+            return await self._claimed(ClaimSource(f"{self._pod.meta.name}-{volume.name}"))
         if volume.host_path is not None:
             return _host_path(volume.host_path)
         folder = private_folder(self._folder.volume(volume.name))
@@ -184,10 +195,14 @@ def _keys(what: str, source: KeysSource, content: Content | None) -> Files:
 
 def _host_path(source: HostPath) -> Path:
     path = Path(source.path)
-    if source.type == "DirectoryOrCreate":
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if source.type == "DirectoryOrCreate" and not path.exists():
+        path.mkdir(mode=0o700, parents=True)
+    if source.type == "FileOrCreate" and not path.exists():
+        path.touch(mode=0o600)
     if not path.exists():
         raise ConfigMissing(f"hostPath {path} does not exist on this machine; create it, or correct the volume")
+    if source.type in _CHECKS and not _CHECKS[source.type](path):
+        raise ConfigMissing(f"hostPath {path} is not of the type {source.type}; correct the path or the type")
     return path
 
 

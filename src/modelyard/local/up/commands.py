@@ -24,7 +24,7 @@ from modelyard.local.up.screen import Screen, console, hints, report
 from modelyard.local.up.up import Wanted, explained, run
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED: Final = 130
@@ -49,7 +49,8 @@ def up(files: Sequence[Path], model: str, path: Path | None, images: Path | None
             _expect_ready(wanted.folder)
             return
         _log_to(wanted.folder.logs / "node.log")
-        uvloop.run(_until_stopped(run(wanted, Screen(console()))))
+        screen = Screen(console())
+        uvloop.run(_until_stopped(run(wanted, screen), screen.console.show_cursor))
 
 
 def _expect_ready(folder: Folder) -> None:
@@ -61,22 +62,26 @@ def _expect_ready(folder: Folder) -> None:
 def down(path: Path | None) -> None:
     """Stop what runs, and keep its state."""
     folder = _folder(path)
-    record = folder.told()
-    if record is not None:
-        detach.stop(folder, record)
+    with explained(folder.path):
+        record = folder.told()
+        if record is not None:
+            detach.stop(folder, record)
     _say("stopped" if record else f"nothing runs in {folder.path}")
 
 
 def status(path: Path | None) -> None:
     """Show all objects, and what to try."""
     folder = _folder(path)
-    record, rows = running(folder), asyncio.run(look(folder))
+    with explained(folder.path):
+        record, rows = running(folder), asyncio.run(look(folder))
     report(console(), rows, hints(rows, folder.kubeconfig, record.assets))
 
 
 def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
     """Become the program that shows the log."""
-    command = asyncio.run(log_command(_folder(path), namespace, name, follow=follow))
+    folder = _folder(path)
+    with explained(folder.path):
+        command = asyncio.run(log_command(folder, namespace, name, follow=follow))
     os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
 
 
@@ -89,12 +94,13 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-async def _until_stopped(work: Coroutine[Any, Any, object]) -> None:
-    """Let a signal end the work in good order; a second one does not wait."""
+async def _until_stopped(work: Coroutine[Any, Any, object], leave: Callable[[], object]) -> None:
+    """Let a signal end the work in good order; a second one does not wait, and only leaves the terminal usable."""
     task = asyncio.ensure_future(work)
 
     def stop() -> None:
         if task.cancelling():
+            leave()
             # What we have started ends with us.
             os._exit(_HURRIED)
         task.cancel()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.files import write_private
+from modelyard.local.up.folder import Record
 from modelyard.manifests.render import documents as rendered
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.up.documents import Document
-    from modelyard.local.up.folder import Folder, Record
+    from modelyard.local.up.folder import Folder
 
 LOG: Final = "up.log"
 _POLL_SECONDS: Final = 0.1
@@ -39,6 +40,15 @@ def start(folder: Folder, documents: Sequence[Document], options: Sequence[str],
     log = folder.logs / LOG
     write_private(log, b"")
     process = _spawn(log, [f"--dir={folder.path}", *_files(folder, documents), *options])
+    try:
+        _until_settled(folder, process, log, say)
+    except KeyboardInterrupt:
+        # Whoever stops the start does not want the rest of it in the background.
+        stop(folder, Record(process.pid))
+        raise DidNotStart("it was stopped before all was settled; what is stored stays") from None
+
+
+def _until_settled(folder: Folder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:
     with log.open("rb") as news:
         while True:
             code, record = process.poll(), folder.told()

@@ -51,11 +51,17 @@ def _read(file: Path) -> Iterator[Document]:
         raise BadManifest(f"{name} cannot be read ({error.strerror}); check the path after -f") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadManifest(f"{name} is not YAML: {_place(error)}; correct it there") from error
-    bodies = [body for body in loaded if body is not None]
+    bodies = [body for one in loaded if one is not None for body in _members(one)]
     if not bodies:
         raise BadManifest(f"{name} is empty; write a manifest into it, or leave out -f")
     for number, body in enumerate(bodies, start=1):
         yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, body)
+
+
+def _members(body: Any) -> list[Any]:
+    """Return the objects of a List, as `kubectl get -o yaml` writes several; of anything else, itself."""
+    is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
+    return body["items"] if is_list else [body]
 
 
 def _place(error: Exception) -> str:

@@ -50,7 +50,8 @@ def row(item: Stored, places: Places) -> Row:
     ready, progressing = stored_condition(status, "Ready"), stored_condition(status, "Progressing")
     is_ready = ready.get("status") == Truth.TRUE
     is_current = status.get("observedGeneration") == item.meta.generation
-    is_stuck = progressing.get("status") == Truth.FALSE or stored_condition(status, "Degraded").get("status") == "True"
+    is_degraded = stored_condition(status, "Degraded").get("status") == Truth.TRUE
+    is_stuck = progressing.get("status") == Truth.FALSE or is_degraded or status.get("phase") == "Failed"
     return Row(
         kind=item.resource.kind,
         name=item.meta.name if item.meta.namespace == _NAMESPACE else str(item.meta.key),

@@ -17,7 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.padding import Padding
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ Clock = Callable[[], float]
 _TITLES: Final = ("kind", "name", "phase", "ready", "reason", "url")
 # Wide enough for an address: without a terminal nobody scrolls.
 _PLAIN_WIDTH: Final = 160
+# On a narrower terminal a table would lose names and addresses.
+_LEAST_WIDTH: Final = 72
 _QUESTION: Final = "Which model are you?"
 
 
@@ -112,13 +114,13 @@ class Screen:
 
     def picture(self) -> RenderableType:
         """Return how far everything is now."""
-        steps = Table.grid(padding=(0, 2))
+        steps = Table.grid(*(Column(no_wrap=True) for _ in range(3)), Column(), padding=(0, 2))
         for step in self._steps.values():
             over = step.ended is not None
             sign = Text("✓", "green") if over else Spinner("dots", style="cyan")
             taken = (step.ended if step.ended is not None else self._clock()) - step.began
             steps.add_row(sign, step.name, Text(f"{taken:.1f} s", "dim"), Text(step.detail, "dim"))
-        return Group(_indented(steps), *([_indented(table(self._rows))] if self._rows else []))
+        return Group(_indented(steps), *([_indented(table(self._rows, self.console.width))] if self._rows else []))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -127,8 +129,10 @@ def console(*, stderr: bool = False) -> Console:
     return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
 
 
-def table(rows: Sequence[Row]) -> RenderableType:
+def table(rows: Sequence[Row], width: int) -> RenderableType:
     """Return objects as a table, and below it what to do about those that are not ready."""
+    if width < _LEAST_WIDTH:
+        return Group(*(Text(_sentence(row)) for row in rows))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in _TITLES:
         grid.add_column(title.upper(), overflow="fold", no_wrap=title != "url")
@@ -154,7 +158,7 @@ def hints(rows: Sequence[Row], kubeconfig: Path, programs: str) -> list[str]:
 def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
     """Show a table of all objects, unless it stands there already, and lines that can be copied as they are."""
     if rows:
-        where.print(_indented(table(rows)))
+        where.print(_indented(table(rows, where.width)))
     for line in ("", *lines, ""):
         where.print(Text(f"  {line}".rstrip()), soft_wrap=True)
 

@@ -1,0 +1,55 @@
+"""Keep the log of a container from filling the disk, without the process that writes it.
+
+What is old is given back to the file system as a hole (Linux). So nothing moves: who writes goes on writing, who
+follows goes on reading, and an offset still means the same line. Elsewhere logs grow as they like.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_BYTES: Final = 64 * 2**20
+"""How much of a log is kept at most; when there is more, half of this."""
+
+_BLOCK: Final = 512
+# FALLOC_FL_PUNCH_HOLE, which is allowed only together with FALLOC_FL_KEEP_SIZE.
+_PUNCH: Final = 0x02 | 0x01
+
+
+def shorten(log: Path, most: int = MOST_BYTES) -> None:
+    """Forget the oldest part of a log that takes more of the disk than it may."""
+    found = log.stat()
+    if sys.platform != "linux" or found.st_blocks * _BLOCK <= most:
+        return
+    with suppress(OSError), log.open("rb+") as stream:
+        _punch(stream.fileno(), found.st_size - most // 2)
+
+
+def _punch(descriptor: int, length: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.fallocate(descriptor, _PUNCH, ctypes.c_int64(0), ctypes.c_int64(length)) != 0:
+        # Some file systems have no holes; then the log stays as it is.
+        raise OSError(ctypes.get_errno(), "fallocate")
+
+
+def remembered_from(descriptor: int) -> int:
+    """Return where the part of an open log begins that was not forgotten. Its position stays as it is."""
+    if sys.platform != "linux":
+        return 0
+    here = os.lseek(descriptor, 0, os.SEEK_CUR)
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return 0  # it is empty
+    finally:
+        os.lseek(descriptor, here, os.SEEK_SET)

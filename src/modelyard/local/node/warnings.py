@@ -1,0 +1,77 @@
+"""What a person must notice about a pod and its status has no place for: events, as `kubectl describe` shows them.
+
+A container that is not ready says nothing about the reason; only an event can. The same news is told once in a while.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from modelyard.core.resources import EVENT
+from modelyard.local.node.times import micro_timestamp
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Stored
+
+Json = dict[str, Any]
+
+_QUIET_SECONDS: Final = 600.0
+_LONGEST_NOTE: Final = 1024
+
+
+class Warned(Struct, frozen=True):
+    """One piece of news."""
+
+    reason: str
+    note: str
+
+
+class Warnings:
+    """The news of one pod that are still to be told."""
+
+    def __init__(self) -> None:
+        self._pending: list[Warned] = []
+        self._told: dict[Warned, float] = {}
+
+    def add(self, warned: Warned) -> bool:
+        """Take a piece of news; return whether it is to be told."""
+        now = time.monotonic()
+        if now - self._told.get(warned, -_QUIET_SECONDS) < _QUIET_SECONDS:
+            return False
+        self._told[warned] = now
+        self._pending.append(warned)
+        return True
+
+    def take(self) -> list[Warned]:
+        """Return what is to be told, once."""
+        taken, self._pending = self._pending, []
+        return taken
+
+
+def event(pod: Stored, node: str, warned: Warned) -> Json:
+    """Return the Event that tells a piece of news about a pod."""
+    meta, moment = pod.meta, micro_timestamp()
+    serial = sha256(f"{meta.uid}{warned}{moment}".encode()).hexdigest()[:16]
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"name": f"{meta.name}.{serial}", "namespace": meta.namespace},
+        "eventTime": moment,
+        "reportingController": "modelyard.dev/node",
+        "reportingInstance": node,
+        "action": "Watch",
+        "type": "Warning",
+        "reason": warned.reason,
+        "note": warned.note[:_LONGEST_NOTE],
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+        },
+    }
