@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from modelyard.core.probes import LogTail, McpHandshake, RemoteWeights
+from modelyard.core.probes import Answer, LogTail, McpHandshake, RemoteWeights
+from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kube.client import Client
-from modelyard.kube.errors import KubeError
+from modelyard.kube.errors import Forbidden, KubeError, NotFound
 from modelyard.kube.progress import tail
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.addresses import Permitted, permitted
@@ -22,13 +23,13 @@ from modelyard.net.exchange import in_cluster
 from modelyard.net.guarded import Guard
 from modelyard.net.lookup import looking_up
 from modelyard.net.mcp import handshake
-from modelyard.net.remote import look
+from modelyard.net.remote import Looks
 from modelyard.runtime.manager import Operator, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelyard.core.probes import Answer, Probe
+    from modelyard.core.probes import Probe
     from modelyard.kube.connection import Connection
     from modelyard.net.exchange import Locate
     from modelyard.runtime.interest import Item
@@ -49,13 +50,15 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
+    looks = Looks(guard)
+
     def ask(client: Client, wake: Callable[[Item], None]) -> Asking:
         async def answer(probe: Probe) -> Answer:
             match probe:
                 case McpHandshake():
-                    return await handshake(probe, where=locate, trust=await _certificates(client, probe))
+                    return await shake_hands(client, probe, locate)
                 case RemoteWeights():
-                    return await look(probe, guard)
+                    return await looks.look(probe)
                 case LogTail():
                     return await tail(client, probe)
 
@@ -71,13 +74,24 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return
 
 
+async def shake_hands(client: Client, probe: McpHandshake, locate: Locate) -> Answer:
+    """Greet an MCP server, once it is known what it must present."""
+    try:
+        trust = await _certificates(client, probe)
+    except Forbidden as error:
+        return Answer(False, Reason.FORBIDDEN, str(error))
+    except KubeError:
+        return Answer(False, Reason.API_UNAVAILABLE, "the Secret with the certificate cannot be read at the moment")
+    return await handshake(probe, where=locate, trust=trust)
+
+
 async def _certificates(client: Client, probe: McpHandshake) -> str | None:
     """Return what the server must present: only the public half of the Secret ever leaves this function."""
     if not probe.trust:
         return None
     try:
         data = (await client.get(SECRET, Key(probe.service.namespace, probe.trust))).part("data")
-    except KubeError:
+    except NotFound:
         return None
     return "\n".join(
         base64.b64decode(data[name]).decode(errors="replace") for name in ("tls.crt", "ca.crt") if data.get(name)

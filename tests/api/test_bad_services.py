@@ -21,7 +21,7 @@ BAD: list[tuple[str, Json]] = [
     ("spec.runtime", {"runtime": "magic"}),
     ("spec.image", {"runtime": "generic"}),
     ("spec.image", {"runtime": "personaplex"}),
-    ("spec.image", {"image": ""}),
+    ("spec.image", {"runtime": "generic", "image": ""}),
     ("spec.replicas", {"replicas": 11}),
     ("spec.priority", {"priority": "urgent"}),
     ("spec.contextSize", {"contextSize": 100}),

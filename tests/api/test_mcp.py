@@ -10,6 +10,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.mcp import MCP
+from modelyard.local.admin import AdminError
 from tests.support.mcps import condition, create, edit, expect_writes, mcp, says, until_ready
 from tests.support.mcpserver import Behaviour, Mood
 
@@ -275,6 +276,7 @@ async def test_a_stored_object_that_breaks_the_schema_is_shown_and_stops_nobody(
         await until_ready(recorder, namespace, after=edited)
     finally:
         await admin.patch(definition, {"spec": {"versions": strict}})
+        await _until_refused(admin, namespace, server={"port": 70000})
 
 
 async def _create_when_allowed(admin: Any, namespace: str, **spec: Any) -> None:
@@ -282,23 +284,32 @@ async def _create_when_allowed(admin: Any, namespace: str, **spec: Any) -> None:
         try:
             await create(admin, namespace, **spec)
         except Exception as error:
-            if "Invalid value" not in str(error):
+            if "Invalid value" not in str(error) and "initializing" not in str(error):
                 raise
+            await asyncio.sleep(0.02)
         else:
             return
     raise AssertionError("the definition never became lax")
+
+
+async def _until_refused(admin: Any, namespace: str, **spec: Any) -> None:
+    """Wait until the strict definition is served again: until then, watches of the next test are turned away."""
+    path = f"{MCP.resource.path(namespace)}?dryRun=All"
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await admin.create(path, mcp(namespace, "refused", **spec))
+            except AdminError as error:
+                if "Invalid value" in str(error):
+                    return
+            await asyncio.sleep(0.02)
 
 
 async def test_children_of_an_earlier_operator_are_taken_over_and_pruned(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
     admin = cluster.controlplane.admin
-    path = MCP.resource.path(namespace)
-    body = mcp(namespace)
-    body["metadata"]["annotations"] = {names.PAUSED: "true"}
-    owner = (await admin.create(path, body))["metadata"]
-    await admin.create(f"{DEPLOYMENT.path(namespace)}?fieldManager=operator", _earlier_deployment(owner))
-    await admin.patch(f"{path}/tools", {"metadata": {"annotations": {names.PAUSED: None}}})
+    await _create_beside(admin, namespace, "tools")
     await until_ready(recorder, namespace)
     container = (await admin.get(DEPLOYMENT.path(namespace, "tools")))["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "example.com/tools:1"
@@ -306,7 +317,29 @@ async def test_children_of_an_earlier_operator_are_taken_over_and_pruned(
     assert recorder.created(DEPLOYMENT) == {"tools": 1}
 
 
-def _earlier_deployment(owner: dict[str, Any]) -> dict[str, Any]:
+async def test_a_child_of_an_earlier_operator_that_cannot_be_changed_is_made_again_once_it_is_deleted(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await _create_beside(admin, namespace, "tools-of-before")
+    found = await recorder.wait_for(MCP.resource, namespace, "tools", says("ChildRefused"))
+    assert "delete that object" in condition(found, "Ready")["message"]
+    await admin.delete(DEPLOYMENT.path(namespace, "tools"))
+    # It never was in our watch, so nobody tells; an edit is a reason to look.
+    edited = await edit(admin, namespace, replicas=2)
+    await until_ready(recorder, namespace, after=edited)
+
+
+async def _create_beside(admin: Any, namespace: str, app: str) -> None:
+    """Create an MCP that has a Deployment from an earlier operator already, whose pods are selected by this label."""
+    path, body = MCP.resource.path(namespace), mcp(namespace)
+    body["metadata"]["annotations"] = {names.PAUSED: "true"}
+    owner = (await admin.create(path, body))["metadata"]
+    await admin.create(f"{DEPLOYMENT.path(namespace)}?fieldManager=operator", _earlier_deployment(owner, app))
+    await admin.patch(f"{path}/tools", {"metadata": {"annotations": {names.PAUSED: None}}})
+
+
+def _earlier_deployment(owner: dict[str, Any], app: str) -> dict[str, Any]:
     reference = {
         "apiVersion": MCP.resource.api_version,
         "kind": "MCP",
@@ -320,12 +353,12 @@ def _earlier_deployment(owner: dict[str, Any]) -> dict[str, Any]:
         "metadata": {
             "name": "tools",
             "ownerReferences": [{**reference, "controller": True}],
-            "labels": {"app": "tools"},
+            "labels": {"app": app},
         },
         "spec": {
             "replicas": 1,
-            "selector": {"matchLabels": {"app": "tools"}},
-            "template": {"metadata": {"labels": {"app": "tools"}}, "spec": pod},
+            "selector": {"matchLabels": {"app": app}},
+            "template": {"metadata": {"labels": {"app": app}}, "spec": pod},
         },
     }
 

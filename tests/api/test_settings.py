@@ -106,16 +106,22 @@ async def test_without_a_cache_weights_live_and_die_with_their_pod(
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
+        ("--model-cache-path", "models"),
+        ("--model-cache-path", "/"),
         ("--model-cache-size", "large"),
+        ("--model-cache-size", "0"),
+        ("--model-cache-size", "-5Gi"),
         ("--model-cache-access-mode", "Sometimes"),
         ("--model-cache-mode", "perModel"),
         ("--model-revalidate-interval", "often"),
+        ("--model-revalidate-interval", "0s"),
         ("--default-fsgroup", "staff"),
         ("--runtime-images", "llama=example.com/llama:1"),
         ("--runtime-images", "llamacpp="),
         ("--allowed-host-path-roots", "models"),
         ("--allowed-host-path-roots", "/models/../etc"),
         ("--allowed-remote-hosts", "10.0.0.0/99"),
+        ("--intel-gpu-resource", "i915"),
     ],
 )
 def test_a_bad_value_is_refused_and_its_flag_named(flag: str, value: str) -> None:

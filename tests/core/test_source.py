@@ -25,6 +25,8 @@ MEANINGS: dict[str, Source] = {
     "https://huggingface.co/org/repo/tree/dev": Hub("org/repo", "dev"),
     "https://huggingface.co/org/repo/resolve/main/m.gguf?download=true": Hub("org/repo", "main", "m.gguf"),
     "https://huggingface.co/org/repo/blob/main/a/m.gguf": Hub("org/repo", "main", "a/m.gguf"),
+    "https://huggingface.co/org/repo/blob/refs%2Fpr%2F1/m.gguf": Hub("org/repo", "refs/pr/1", "m.gguf"),
+    "https://huggingface.co/org/repo/resolve/main/a%20b.gguf": Hub("org/repo", "main", "a b.gguf"),
     "s3://bucket/a/b.gguf": S3("bucket", "a/b.gguf"),
     "S3://bucket/a/": S3("bucket", "a/"),
     "pvc://claim/a/b.gguf": Claim("claim", "a/b.gguf"),
@@ -41,6 +43,11 @@ REFUSALS = {
     "org/repo/m.gguf": "neither",
     "../repo": "repository",
     "org/repo:latest": "repository",
+    "org/re--po": "repository",
+    "org/repo.git": "repository",
+    "org/repo-": "repository",
+    "org./repo": "repository",
+    f"org/{'n' * 97}": "repository",
     "org/repo@": "empty revision",
     "hf://org/repo@/m.gguf": "empty revision",
     "hf://org/repo@a@b": "revision",
@@ -66,6 +73,7 @@ REFUSALS = {
     "file:///models/../etc/passwd": "plain path",
     "/models/../etc/passwd": "plain path",
     "/models/": "plain path",
+    "file:///models/a%0Ab": "plain path",
 }
 
 

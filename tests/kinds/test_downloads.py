@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD
 from modelyard.core.stored import Stored
 from modelyard.kinds.shared import downloads
@@ -21,7 +24,6 @@ def pod(*statuses: dict[str, object]) -> Stored:
 
 def test_every_way_in_which_a_fetch_fails_is_known():
     assert set(downloads.ENDINGS) == {code.value for code in Code} - {Code.OK, Code.STOPPED}
-    assert downloads.STOPPED == Code.STOPPED
 
 
 def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_the_kinds():
@@ -30,6 +32,15 @@ def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_
     options = {option for text in texts for option in re.findall(r"--[a-z0-9-]+", text)} - {"--all", "--link"}
     assert "--file" in options
     assert {option for option in options if downloads.in_our_words(option) == option} == set()
+
+
+def test_only_sizes_are_rounded_and_long_numbers_in_names_stay():
+    line = '{"message":"no file m-20240919.gguf among 1073741824 bytes of 1610612736 bytes","remedy":""}'
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": line}}}
+    report = downloads.report(pod(ended))
+    assert report
+    assert report.problem
+    assert report.problem.message == "no file m-20240919.gguf among 1.0 GiB of 1.5 GiB"
 
 
 def test_success_carries_what_was_fetched():
@@ -60,6 +71,20 @@ def test_a_pod_has_its_weights_when_all_its_downloaders_have_ended_well():
     draft = {"name": f"draft-{downloads.CONTAINER}", "state": {"running": {}}}
     assert downloads.outcome(pod(model, draft)) is None
     assert downloads.outcome(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}})) == downloads.Report()
+
+
+@pytest.mark.parametrize("code", [137, Code.STOPPED])
+def test_a_downloader_that_was_ended_from_outside_tells_nothing_of_the_weights(code: int):
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+    assert downloads.report(pod(ended)) is None
+
+
+def test_a_downloader_that_lacked_memory_says_so():
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+    report = downloads.report(pod(ended))
+    assert report
+    assert report.problem
+    assert report.problem.reason is Reason.OUT_OF_MEMORY
 
 
 def test_a_word_that_is_no_json_is_no_word():

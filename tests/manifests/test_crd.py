@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from msgspec.structs import replace
 
 from modelyard.manifests.crd import crd
+from modelyard.manifests.schema import SchemaError
 from tests.manifests.toys import TOY, Wheels
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json
     from modelyard.kinds.contract import Kind
+
+RULES = "x-kubernetes-validations"
 
 
 def version(kind: Kind) -> Json:
@@ -51,20 +55,37 @@ def test_the_one_version_is_served_and_stored_with_a_status_of_its_own():
     assert only["subresources"] == {"status": {}}
 
 
-def test_rules_point_at_their_field_where_the_schema_has_it():
-    assert root(TOY)["x-kubernetes-validations"] == [
-        {"rule": "self.spec.weight < 100", "message": "spec.weight must be less than 100", "fieldPath": ".spec.weight"},
-        {"rule": "!has(self.spec.names) || self.spec.names.all(name, name != 'x')", "message": "x is no name"},
+def test_a_rule_stands_at_its_field():
+    fields = root(TOY)["properties"]["spec"]["properties"]
+    assert fields["weight"][RULES] == [{"rule": "self < 100", "message": "spec.weight must be less than 100"}]
+    assert fields["names"][RULES] == [{"rule": "self.all(name, name != 'x')", "message": "x is no name"}]
+
+
+def test_a_rule_between_fields_stands_above_them_and_points_at_one():
+    assert root(TOY)["properties"]["spec"][RULES] == [
+        {"rule": "!self.loud || has(self.owner)", "message": "loud toys need an owner", "fieldPath": ".owner"}
     ]
 
 
-def test_a_rule_may_point_at_the_name():
-    rule = replace(TOY.rules[0], field="metadata.name")
-    assert root(replace(TOY, rules=(rule,)))["x-kubernetes-validations"][0]["fieldPath"] == ".metadata.name"
+def test_a_rule_about_the_whole_object_is_asked_once():
+    assert root(TOY)[RULES] == [
+        {
+            "rule": "oldSelf.hasValue() || (self.metadata.name != 'gun')",
+            "optionalOldSelf": True,
+            "message": "a gun is no toy",
+            "fieldPath": ".metadata.name",
+        }
+    ]
+
+
+def test_a_rule_about_a_field_that_is_not_there_is_refused():
+    rule = replace(TOY.rules[0], field="spec.wings.span")
+    with pytest.raises(SchemaError, match="wings"):
+        crd(replace(TOY, rules=(rule,)))
 
 
 def test_a_kind_without_rules_has_none():
-    assert "x-kubernetes-validations" not in root(replace(TOY, rules=()))
+    assert RULES not in str(crd(replace(TOY, rules=())))
 
 
 def test_a_spec_with_a_required_field_is_required():

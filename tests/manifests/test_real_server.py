@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from modelyard.kinds import ALL
 from modelyard.local.admin import AdminError
@@ -181,3 +182,29 @@ async def test_a_rule_about_the_name_points_at_the_name(installed: Cluster, name
 
 async def test_a_rule_over_a_list_is_cheap_enough_and_enforced(toys: Cluster, namespace: str):
     assert "x is no name" in await refused(toys, TOY.resource, namespace, {"colour": "red", "names": ["x"]})
+
+
+async def test_what_was_stored_before_there_were_rules_can_still_be_told_its_status(
+    toys: Cluster, namespace: str, kubectl: Kubectl
+):
+    admin, path = toys.controlplane.admin, TOY.resource.path(namespace)
+    bad = {"colour": "red", "names": ["x"], "loud": True, "weight": 100}
+
+    async def taken() -> bool:
+        body = {"apiVersion": TOY.resource.api_version, "kind": "Toy", "metadata": {"name": "other"}, "spec": bad}
+        try:
+            await admin.create(f"{path}?dryRun=All", body)
+        except AdminError:
+            return False
+        return True
+
+    async def refused_again() -> bool:
+        return not await taken()
+
+    await kubectl(*APPLY, input=documents([crd(replace(TOY, rules=()))]))
+    await until(taken)
+    await create(toys, TOY.resource, namespace, bad, name="gun")
+    await kubectl(*APPLY, input=documents([crd(TOY)]))
+    await until(refused_again)
+    assert (await admin.patch(f"{path}/gun/status", {"status": {"ready": True}}))["status"] == {"ready": True}
+    assert (await admin.patch(f"{path}/gun", {"metadata": {"labels": {"a": "b"}}}))["metadata"]["labels"] == {"a": "b"}

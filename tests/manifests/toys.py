@@ -84,13 +84,10 @@ TOY = Kind(
     deletes=(SERVICE,),
     columns=(Column("READY", "boolean", ".status.ready"), Column("LOUD", "boolean", ".spec.loud", wide=True)),
     rules=(
-        Rule("self.spec.weight < 100", "spec.weight must be less than 100", "spec.weight", lambda *_: True),
-        Rule(
-            "!has(self.spec.names) || self.spec.names.all(name, name != 'x')",
-            "x is no name",
-            "spec.names[]",
-            lambda *_: True,
-        ),
+        Rule("self < 100", "spec.weight must be less than 100", "spec.weight", lambda *_: True),
+        Rule("self.all(name, name != 'x')", "x is no name", "spec.names", lambda *_: True),
+        Rule("!self.loud || has(self.owner)", "loud toys need an owner", "spec.owner", lambda *_: True, at="spec"),
+        Rule("self.metadata.name != 'gun'", "a gun is no toy", "metadata.name", lambda *_: True, at=""),
     ),
     short_names=("ty",),
     categories=("all-toys",),

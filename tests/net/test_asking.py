@@ -262,6 +262,14 @@ async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
     assert len(world.woken) == 300
 
 
+async def test_questions_that_nobody_has_any_more_do_not_pile_up_until_their_time(world: World) -> None:
+    for number in range(1000):
+        world.asking.look("reader", [probe(f"server-{number}", every=3600.0)])
+        await world.clock.settle()
+    assert len(world.network.asked) == 1000
+    assert len(world.asking._due) < 100
+
+
 async def test_nothing_is_left_behind_when_it_ends_and_a_second_run_goes_on(idle: World) -> None:
     idle.network.hangs.add("a")
     idle.asking.look("reader", [probe("a"), probe("b")])

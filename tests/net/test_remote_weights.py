@@ -17,7 +17,7 @@ from modelyard.core.probes import Answer, RemoteWeights
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.net.gguf import HeaderReader
 from modelyard.net.guarded import Guard
-from modelyard.net.remote import HEADER_LIMIT, look
+from modelyard.net.remote import HEADER_LIMIT, Looks, look
 from tests.net.certificates import issue, served
 from tests.net.greetings import SERVICE, answering, request, scripted
 from tests.net.headers import ARRAY, STRING, gguf, text
@@ -64,6 +64,23 @@ async def test_a_file_is_seen_with_its_version_its_length_and_its_header() -> No
     assert answer == good({**WHOLE, "etag": answer.value["etag"]})
     assert answer.value["etag"]
     assert [(asked.method, asked.headers["Range"]) for asked in seen] == [("GET", f"bytes=0-{HEADER_LIMIT - 1}")]
+
+
+async def test_a_header_is_read_again_only_when_the_file_is_another() -> None:
+    etag = '"v1"'
+
+    async def unreadable_after_the_first(request: web.Request) -> web.StreamResponse:
+        body = YARD if not seen else bytes(len(YARD))
+        return web.Response(body=body, headers={"ETag": etag})
+
+    seen: list[Answer] = []
+    async with serving(unreadable_after_the_first) as port:
+        looks = Looks(guard())
+        seen.append(await looks.look(probe(port)))
+        seen.append(await looks.look(probe(port)))
+        etag = '"v2"'
+        seen.append(await looks.look(probe(port)))
+    assert seen == [good(WHOLE), good(WHOLE), good({"etag": '"v2"', "contentLength": len(YARD)})]
 
 
 async def test_one_byte_is_enough_where_no_header_is_expected() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from modelyard.core.conditions import Problem, Truth, condition
 from modelyard.core.reasons import Reason
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.mcp.api import McpStatus, ServerReport
 from modelyard.runtime import status
@@ -112,6 +113,19 @@ def test_an_object_that_is_stuck_keeps_its_other_fields():
     assert (after["ready"], after["url"]) == (False, "http://x")
     assert after["conditions"][0]["message"] == "spec.image: expected text; correct it"
     assert after["conditions"][0]["lastTransitionTime"] == LATER
+
+
+def test_a_service_that_is_stuck_has_not_failed_while_it_may_serve():
+    serving, empty = {"phase": "Ready", "readyReplicas": 2}, {"phase": "Creating"}
+    busy = Problem(Reason.API_UNAVAILABLE, "no answer")
+    phases = [INFERENCE_SERVICE.stuck(before, problem) for before in (serving, empty) for problem in (PROBLEM, busy)]
+    assert phases == [{"phase": "Progressing"}, {"phase": "Progressing"}, {"phase": "Failed"}, {}]
+
+
+def test_an_object_that_is_stuck_says_when_that_began():
+    before = {"lastUpdated": NOW, "phase": "Ready", "readyReplicas": 1}
+    told = status.stuck(INFERENCE_SERVICE, stored("a", status=before), PROBLEM, LATER)
+    assert status.changes(stored("a", status=before), told, LATER)["lastUpdated"] == LATER
 
 
 def test_an_object_that_is_paused_says_so_and_how_to_go_on():

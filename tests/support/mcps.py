@@ -74,7 +74,8 @@ async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", a
         namespace,
         name,
         lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
-        40.0,
+        # The garbage collector of Kubernetes learns of a new kind of owner only after half a minute.
+        90.0,
     )
     assert found
     return found

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from modelyard import app
-from modelyard.cli.run import configure_logs
+from modelyard.cli.logs import configure_logs
 from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.kube import config

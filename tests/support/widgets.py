@@ -62,7 +62,7 @@ def plan(widget: Object[Spec], seen: Seen) -> Plan:
     if widget.spec.explode:
         raise ZeroDivisionError("a bug, on purpose")
     head = {"apiVersion": "v1", "kind": "ConfigMap"}
-    meta = {"name": widget.meta.name, "labels": common("widget", widget.meta.name)}
+    meta = {"name": widget.meta.name, "labels": common(WIDGET, widget.meta.name)}
     made = Child(CONFIG_MAP, widget.meta.name, {**head, "metadata": meta, "data": {"made": "yes"}})
     return Plan(apply=(made, *once(widget)))
 
@@ -76,7 +76,7 @@ def once(widget: Object[Spec]) -> tuple[Once, ...]:
 
 
 def _note(widget: Object[Spec], name: str) -> Json:
-    meta = {"name": name, "labels": common("widget", widget.meta.name)}
+    meta = {"name": name, "labels": common(WIDGET, widget.meta.name)}
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

@@ -14,6 +14,7 @@ from aiohttp import web
 from modelyard.core.source import cache_key
 from modelyard.weights import manifest
 from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.http import seconds_asked
 from modelyard.weights.manifest import Choice, Kept, Manifest
 from modelyard.weights.values import Refresh
 from tests.net.certificates import issue, served
@@ -189,6 +190,71 @@ async def test_a_redirect_from_https_to_http_is_refused(desk: Desk, server: File
         assert "from https to http" in (await failure(desk, url, ca=tmp_path / "ca.pem")).message
 
 
+async def test_a_way_that_leaves_https_is_refused_even_if_it_comes_back(
+    desk: Desk, server: FileServer, tmp_path: Path
+) -> None:
+    authority = issue("authority", authority=True)
+    (tmp_path / "ca.pem").write_text(authority.pem)
+
+    async def down_and_up(request: web.Request) -> web.StreamResponse:
+        if request.path == "/up.gguf":
+            return web.Response(body=b"reached by way of http")
+        raise web.HTTPFound(server.url)
+
+    async with serving(down_and_up, served(tmp_path, issue("localhost", authority))) as port:
+        server.otherwise = status(302, Location=f"https://localhost:{port}/up.gguf")
+        refused = await failure(desk, f"https://localhost:{port}/model.gguf", ca=tmp_path / "ca.pem")
+    assert "from https to http" in refused.message
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[bad/", "/model.gguf"])
+async def test_a_redirect_that_leads_nowhere_is_not_tried_again(desk: Desk, server: FileServer, location: str) -> None:
+    server.otherwise = status(302, Location=location)
+    refused = await failure(desk, server.url)
+    assert refused.code is Code.BAD_SOURCE
+    assert "leads nowhere" in refused.message
+
+
+@pytest.mark.parametrize(
+    "page", [b"\n<!DOCTYPE html><title>Log in", b"version https://git-lfs.github.com/spec/v1\noid"]
+)
+async def test_a_page_is_not_taken_for_the_weights(desk: Desk, server: FileServer, page: bytes) -> None:
+    weights = server.content
+    server.replace(page)
+    refused = await failure(desk, server.url)
+    assert (refused.code, refused.message) == (Code.BAD_SOURCE, "a page came in the place of model.gguf")
+    assert desk.names() == []
+    server.replace(weights)
+    await desk.fetch(server.url)
+
+
+@pytest.mark.parametrize("source", ["http://xn--/m.gguf", "http://\\/m.gguf", "http://.\u00fc/m.gguf"])
+async def test_a_host_that_cannot_be_is_no_bug_of_ours(desk: Desk, source: str) -> None:
+    assert (await failure(desk, source)).code in (Code.BAD_SOURCE, Code.TRANSIENT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [("7", 7.0), ("\u00b2", 0.0), ("soon", 0.0), ("", 0.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)],
+)
+def test_how_long_to_wait_is_read_or_passed_over(asked: str, seconds: float) -> None:
+    assert seconds_asked(asked) == seconds
+
+
+async def test_a_proxy_that_wants_other_credentials_is_named(
+    desk: Desk, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(status(407)) as port:
+        monkeypatch.setenv("https_proxy", f"http://me:hidden@127.0.0.1:{port}")
+        refused = await failure(desk, "https://models.example/model.gguf")
+    assert (refused.code, refused.message) == (Code.AUTH, "the proxy answered 407 on the way to models.example")
+
+
+async def test_a_name_that_is_too_long_is_not_blamed_on_the_volume(desk: Desk, server: FileServer) -> None:
+    refused = await failure(desk, server.url.replace("model", "m" * 250))
+    assert (refused.code, "too long" in refused.message) == (Code.REFUSED, True)
+
+
 async def test_a_ca_file_without_certificates_is_named(desk: Desk, server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     assert "holds no certificate" in (await failure(desk, server.url, ca=tmp_path / "empty.pem")).message
@@ -248,7 +314,49 @@ async def test_on_change_keeps_what_is_there_while_upstream_is_away(desk: Desk, 
     first = await desk.fetch(server.url)
     server.otherwise = status(503)
     assert await desk.fetch(server.url, refresh=Refresh.ON_CHANGE) == first
-    assert "upstream fails" in desk.lines[-1]["kept"]
+    assert "503" in desk.lines[-1]["kept"]
+
+
+@pytest.mark.parametrize("answer", [401, 404, 400])
+async def test_on_change_keeps_what_is_there_when_upstream_refuses(desk: Desk, server: FileServer, answer: int) -> None:
+    first = await desk.fetch(server.url)
+    server.otherwise = status(answer)
+    assert await desk.fetch(server.url, refresh=Refresh.ON_CHANGE) == first
+    assert str(answer) in desk.lines[-1]["kept"]
+
+
+async def test_on_change_keeps_what_is_there_when_upstream_never_stands_still(desk: Desk, server: FileServer) -> None:
+    first = await desk.fetch(server.url)
+
+    async def changing(request: web.Request) -> web.StreamResponse:
+        server.replace(b"new" * (1000 + len(server.requests)))
+        return await server.good(request)
+
+    server.otherwise = changing
+    assert await desk.fetch(server.url, refresh=Refresh.ON_CHANGE) == first
+    assert (desk.folder / "model.gguf").stat().st_size == first.size
+
+
+async def test_on_change_keeps_the_file_that_has_the_ordered_hash(desk: Desk, server: FileServer) -> None:
+    ordered = sha256(server.content)
+    first = await desk.fetch(server.url, sha256=ordered)
+    server.replace(b"another")
+    assert await desk.fetch(server.url, sha256=ordered, refresh=Refresh.ON_CHANGE) == first
+
+
+@pytest.mark.parametrize(
+    "choices",
+    ['[{"files":[]}]', '[{"files":[{"name":"../precious","size":8,"sha256":""}]}]', "7"],
+)
+async def test_a_manifest_that_somebody_edited_is_not_followed(desk: Desk, server: FileServer, choices: str) -> None:
+    precious = desk.folder.parent / "precious"
+    precious.write_text("precious")
+    desk.folder.mkdir()
+    key = cache_key(server.url)
+    (desk.folder / "manifest.json").write_text(f'{{"source":"","cacheKey":"{key}","choices":{choices}}}')
+    await desk.fetch(server.url)
+    assert (desk.folder / "model.gguf").read_bytes() == server.content
+    assert precious.read_text() == "precious"
 
 
 async def test_on_change_keeps_what_is_there_when_the_new_file_does_not_come(desk: Desk, server: FileServer) -> None:

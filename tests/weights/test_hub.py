@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 
 from modelyard.weights.codes import Code, FetchFailed
 from modelyard.weights.values import Refresh
+from tests.weights.fileserver import serving
 from tests.weights.hubserver import REPO, TOKEN, HubServer, hub_server
 from tests.weights.program import run
 
@@ -84,6 +86,17 @@ async def test_each_refusal_of_the_hub_has_its_code(
 ) -> None:
     hub.trouble = trouble
     assert (await refused(desk)).code is code
+
+
+@pytest.mark.parametrize("answer", [b"<html>log in</html>", b"[]", b"{}"])
+async def test_a_hub_that_does_not_answer_like_one_is_told(desk: Desk, answer: bytes) -> None:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=answer)
+
+    async with serving(page) as port:
+        desk.within(hf_endpoint=f"http://127.0.0.1:{port}")
+        refusal = await refused(desk)
+    assert (refusal.code, "HF_ENDPOINT" in refusal.remedy) == (Code.BAD_SOURCE, True)
 
 
 async def test_bytes_that_do_not_match_the_hash_of_the_hub_are_dropped(desk: Desk, hub: HubServer) -> None:

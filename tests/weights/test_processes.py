@@ -48,6 +48,24 @@ async def test_a_killed_fetch_is_resumed_by_the_next_process(server: FileServer,
     assert list(tmp_path.glob("*.partial")) == []
 
 
+@pytest.mark.parametrize(("mask", "bit"), [("022", 0o020), ("077", 0)])
+async def test_the_group_may_replace_what_is_fetched_unless_it_is_kept_out(
+    server: FileServer, tmp_path: Path, mask: str, bit: int
+) -> None:
+    await run(server.url, "--to", str(tmp_path / "new"), before=("sh", "-c", f'umask {mask}; exec "$@"', "sh"))
+    assert [path.stat().st_mode & 0o020 for path in (tmp_path / "new", tmp_path / "new" / "model.gguf")] == [bit, bit]
+
+
+async def test_a_termination_log_that_cannot_be_written_changes_nothing(server: FileServer, tmp_path: Path) -> None:
+    done = await run(server.url, "--to", str(tmp_path / "new"), TERMINATION_LOG=str(tmp_path))
+    assert (done.code, done.result["result"]) == (0, "ok")
+
+
+async def test_a_file_where_the_folder_should_be_is_no_passing_trouble(server: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    assert (await run(server.url, "--to", str(tmp_path / "taken"))).code == Code.NOT_WRITABLE
+
+
 async def test_sigterm_ends_it_and_keeps_what_came(server: FileServer, tmp_path: Path) -> None:
     server.script = [server.good, server.held(200_000, asyncio.Event())]
     process = await start(server.url, "--to", str(tmp_path))

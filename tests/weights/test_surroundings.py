@@ -17,7 +17,7 @@ def test_every_variable_has_its_place() -> None:
         {
             "HF_ENDPOINT": "https://hub.example/",
             "HF_TOKEN": "token\n",
-            "AWS_ENDPOINT_URL": "http://[::1]:7070/",
+            "AWS_ENDPOINT_URL": "http://[::1]:7070/\n",
             "AWS_REGION": "eu-west-1",
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -27,6 +27,15 @@ def test_every_variable_has_its_place() -> None:
     expected = ("https://hub.example", "token", "http://[::1]:7070", "eu-west-1", "key", "secret", "session")
     assert found == Surroundings(*expected)
     assert repr(found) == "Surroundings(***)"
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"])
+@pytest.mark.parametrize("value", ["hid\nden", "hid den", "hid\u2603den"])
+def test_what_cannot_be_in_a_header_is_named_and_not_shown(name: str, value: str) -> None:
+    with pytest.raises(FetchFailed, match=name) as caught:
+        Surroundings.of({name: value})
+    assert caught.value.code is Code.AUTH
+    assert "den" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["HF_ENDPOINT", "AWS_ENDPOINT_URL"])

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
+_ETAG_LIMIT: Final = 256  # as much of it as the operator keeps
 _TEXT_LIMIT: Final = 1500  # the kubelet keeps 4096 bytes of a termination message, and cut JSON is no JSON
 
 
@@ -39,6 +41,7 @@ class Result(msgspec.Struct, frozen=True):
     bytes: int = 0
     sha256: str = ""
     file: str = ""
+    etag: str = ""
 
 
 def fetch(
@@ -71,9 +74,18 @@ def fetch(
         ca=ca,
         allowed_roots=tuple(allow_root or ()),
     )
+    _share_with_group()
     code, result = asyncio.run(_run(order))
     _report(result)
     raise typer.Exit(code)
+
+
+def _share_with_group() -> None:
+    """Let the group of a volume (fsGroup) replace what is fetched: the next one to fetch may be another user of it."""
+    before = os.umask(0o002)
+    if before & 0o040:
+        # Somebody keeps the group out, and means it.
+        os.umask(before)
 
 
 async def _run(order: Order) -> tuple[Code, Result]:
@@ -92,9 +104,11 @@ async def _run(order: Order) -> tuple[Code, Result]:
 
 def _success(order: Order, choice: Choice) -> Result:
     first = choice.files[0]
-    sha256 = first.sha256 if len(choice.files) == 1 else ""
-    message = f"{len(choice.files)} file(s) of {order.shown}"
-    return Result(Code.OK.word, _clipped(message), bytes=choice.size, sha256=sha256, file=first.name)
+    message = _clipped(f"{len(choice.files)} file(s) of {order.shown}")
+    if len(choice.files) > 1:
+        return Result(Code.OK.word, message, bytes=choice.size, file=first.name)
+    etag = first.etag[:_ETAG_LIMIT]
+    return Result(Code.OK.word, message, bytes=choice.size, sha256=first.sha256, file=first.name, etag=etag)
 
 
 def _report(result: Result) -> None:
@@ -102,8 +116,10 @@ def _report(result: Result) -> None:
     sys.stdout.write(line.decode())
     sys.stdout.flush()
     log = Path(os.environ.get("TERMINATION_LOG") or TERMINATION_LOG)
-    if log.exists():
-        log.write_bytes(line)
+    # How it went is in the exit code and on standard output; where this cannot be written it must not change that.
+    with suppress(OSError):
+        if log.exists():
+            log.write_bytes(line)
 
 
 def _say(line: dict[str, Any]) -> None:

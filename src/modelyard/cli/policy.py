@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from modelyard.core.policy import AccessMode, CacheMode
 from modelyard.core.quantities import quantity, seconds
 from modelyard.engines import ENGINES
+from modelyard.kinds.shared.models import EXTENDED_RESOURCE
 from modelyard.net.addresses import permitted
 
 if TYPE_CHECKING:
@@ -55,16 +57,42 @@ def hosts(value: str) -> tuple[str, ...]:
     return listed(value)
 
 
+def size(value: str) -> None:
+    """Refuse what no volume can have."""
+    if quantity(value) <= 0:
+        raise ValueError(f"{value} is not a size such as 100Gi")
+
+
+def interval(value: str) -> None:
+    """Refuse what would ask upstream without a pause."""
+    if seconds(value) < 1:
+        raise ValueError(f"{value} is shorter than a second")
+
+
+def folder(value: str) -> None:
+    """Refuse where no volume can be mounted; nothing at all means no cache."""
+    if value and (not value.strip("/") or roots(value) != (value,)):
+        raise ValueError(f"{value} is not an absolute folder such as /models")
+
+
+def resource(value: str) -> None:
+    """Refuse what no node can offer."""
+    if not re.fullmatch(EXTENDED_RESOURCE, value):
+        raise ValueError(f"{value} is not domain/name, such as gpu.intel.com/i915")
+
+
 def _option(flag: str, env: str, text: str, check: Callable[[str], Any] | None = None) -> Any:
     return typer.Option(flag, envvar=env, help=text, callback=_checked(check) if check else None)
 
 
 CachePath = Annotated[
     str,
-    _option("--model-cache-path", "MODELYARD_MODEL_CACHE_PATH", "Where pods find cached weights; empty: no cache."),
+    _option(
+        "--model-cache-path", "MODELYARD_MODEL_CACHE_PATH", "Where pods find cached weights; empty: no cache.", folder
+    ),
 ]
 CacheSize = Annotated[
-    str, _option("--model-cache-size", "MODELYARD_MODEL_CACHE_SIZE", "Size of the claim that is created.", quantity)
+    str, _option("--model-cache-size", "MODELYARD_MODEL_CACHE_SIZE", "Size of the claim that is created.", size)
 ]
 CacheClass = Annotated[
     str,
@@ -88,7 +116,7 @@ Revalidate = Annotated[
         "--model-revalidate-interval",
         "MODELYARD_MODEL_REVALIDATE_INTERVAL",
         "How often upstream is asked whether a model changed.",
-        seconds,
+        interval,
     ),
 ]
 CaConfigMap = Annotated[
@@ -129,5 +157,5 @@ RemoteHosts = Annotated[
     ),
 ]
 IntelResource = Annotated[
-    str, _option("--intel-gpu-resource", "LLMKUBE_INTEL_GPU_RESOURCE", "What the cluster calls Intel GPUs.")
+    str, _option("--intel-gpu-resource", "LLMKUBE_INTEL_GPU_RESOURCE", "What the cluster calls Intel GPUs.", resource)
 ]

@@ -30,6 +30,11 @@ def short(name: str, limit: int = _LABEL_LIMIT) -> str:
     return f"{name[: limit - 9].rstrip('-.')}-{digest}"
 
 
+def service_host(name: str, namespace: str) -> str:
+    """Return under which name a Service is found in its cluster."""
+    return f"{name}.{namespace}.svc.cluster.local"
+
+
 def repository(image: str) -> str:
     """Return an image without its tag and digest."""
     plain = image.partition("@")[0]

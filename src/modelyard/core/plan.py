@@ -100,6 +100,8 @@ class Outcome(Struct, frozen=True):
     retry: bool = False
     """Whether the API server was out of reach or busy: the same plan may succeed in a moment."""
     retry_after: float = 0.0
+    is_news: bool = True
+    """Whether a failure is a new one: waiting for as long as the server asked for after the last is none."""
 
 
 def overlay(found: Mapping[Key, Stored], outcome: Outcome, resource: Resource) -> dict[Key, Stored]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from modelyard.core import names
 from modelyard.core.reasons import Reason
 
 
@@ -21,7 +22,7 @@ class ServiceAddress(Struct, frozen=True):
     @property
     def host(self) -> str:
         """The name by which pods of the cluster reach it."""
-        return f"{self.name}.{self.namespace}.svc.cluster.local"
+        return names.service_host(self.name, self.namespace)
 
 
 class McpHandshake(Struct, frozen=True):
@@ -44,6 +45,8 @@ class RemoteWeights(Struct, frozen=True):
     every: float
     gguf: bool = True
     """Whether the file should begin with a GGUF header."""
+    known: str = ""
+    """The version that pods had when this was asked: an answer from before must not be compared with a newer one."""
 
 
 class LogTail(Struct, frozen=True):

@@ -82,6 +82,7 @@ class Reason(StrEnum):
     ROLLOUT_STUCK = "RolloutStuck"
     PRIORITY_CLASS_NOT_FOUND = "PriorityClassNotFound"
     PREEMPTED = "Preempted"
+    NODE_NOT_READY = "NodeNotReady"
 
     # Weights could not be fetched
     MODEL_SOURCE_INVALID = "ModelSourceInvalid"
@@ -141,6 +142,7 @@ PROBLEMS: Final = frozenset(
         Reason.ROLLOUT_STUCK,
         Reason.PRIORITY_CLASS_NOT_FOUND,
         Reason.PREEMPTED,
+        Reason.NODE_NOT_READY,
         Reason.MODEL_SOURCE_INVALID,
         Reason.MODEL_SOURCE_UNAUTHORIZED,
         Reason.MODEL_SOURCE_NOT_FOUND,

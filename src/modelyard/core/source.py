@@ -29,6 +29,8 @@ MAIN: Final = "main"
 _HUB_HOSTS: Final = frozenset({"huggingface.co", "www.huggingface.co", "hf.co"})
 _NOT_MODELS: Final = frozenset({"datasets", "spaces", "docs", "blog", "api", "papers", "collections"})
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_IN_NO_REPOSITORY: Final = re.compile(r"--|\.\.|\.git$|[.-]/|[.-]$")
+"""What names of repositories do not hold on the hub."""
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PART: Final = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
@@ -94,6 +96,11 @@ def parse(text: str) -> Source:
 def cache_key(text: str) -> str:
     """Return the name of the folder that keeps what a source gives."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_collection(source: Source) -> bool:
+    """Return whether a source names many files: a repository, or everything below a key."""
+    return (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))
 
 
 def redacted(text: str) -> str:
@@ -163,7 +170,8 @@ def _split(text: str) -> SplitResult:
 
 
 def _hub_page(url: SplitResult) -> Hub:
-    parts = unquote(url.path).strip("/").split("/")
+    # Split first: a revision such as refs/pr/1 is one part of the path, written refs%2Fpr%2F1.
+    parts = [unquote(part) for part in url.path.strip("/").split("/")]
     if parts[0] in _NOT_MODELS or len(parts) < 2:
         raise _invalid("is a page of the hub that holds no model", "write https://huggingface.co/org/repo")
     repo, kind, revision, file = "/".join(parts[:2]), parts[2:3], parts[3:4], "/".join(parts[4:])
@@ -187,7 +195,7 @@ def _hub(text: str) -> Hub:
 
 def _checked_hub(repo: str, revision: str, file: str) -> Hub:
     org, _, name = repo.partition("/")
-    if not _WORD.fullmatch(org) or not _WORD.fullmatch(name) or ".." in repo:
+    if not _WORD.fullmatch(org) or not _WORD.fullmatch(name) or _IN_NO_REPOSITORY.search(repo) or len(name) > 96:
         raise _invalid(f"names no valid repository: {repo[:200]!r}", "write org/repo")
     if not revision:
         raise _invalid("has an empty revision", "write a branch, tag or commit after the @, or leave the @ out")
@@ -221,8 +229,8 @@ def _file(text: str) -> Local:
 
 
 def _local(path: str) -> Local:
-    if ".." in PurePosixPath(path).parts or path.endswith("/"):
-        raise _invalid("is not the plain path of a file", "leave out .. and the slash at the end")
+    if ".." in PurePosixPath(path).parts or path.endswith("/") or _UNSEEN.search(path.replace(" ", "")):
+        raise _invalid("is not the plain path of a file", "leave out .., control characters and the slash at the end")
     return Local(path)
 
 

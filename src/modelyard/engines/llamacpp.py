@@ -186,16 +186,28 @@ def _warnings(options: Options, place: Place) -> Iterator[Problem]:
         )
     if options.reasoning_budget_message and options.reasoning_budget is None:
         yield ignored("spec.reasoningBudgetMessage is left out, because there is no budget", "set spec.reasoningBudget")
-    if place.gpus.count > 1 and place.gpus.layer_split and not _ratios(place.gpus):
-        yield ignored(
-            f"layerSplit of the Model is not one range of layers for each of {place.gpus.count} GPUs, "
-            "so the layers are spread evenly",
-            "write ranges such as 0-24 in its hardware.gpu.sharding.layerSplit, one for each GPU",
-        )
+    yield from _of_layers(place.gpus)
     if place.revision and not place.url:
         yield ignored(
             f"llama.cpp cannot be told the revision {place.revision} of a whole repository and takes the main one",
             "name the file in spec.source of the Model, or remove spec.skipModelInit",
+        )
+
+
+def _of_layers(gpus: Gpus) -> Iterator[Problem]:
+    """Say what the Model tells of layers in vain."""
+    if gpus.layers > 0 and gpus.count < 1:
+        yield ignored("hardware.gpu.layers of the Model has no effect without a GPU", "ask for one, or remove it")
+    if gpus.layer_split and gpus.count < 2:
+        yield ignored(
+            "hardware.gpu.sharding.layerSplit of the Model has no effect with fewer than two GPUs",
+            "raise hardware.gpu.count of the Model, or remove it",
+        )
+    elif gpus.layer_split and not _ratios(gpus):
+        yield ignored(
+            f"layerSplit of the Model is not one range of layers for each of {gpus.count} GPUs, "
+            "so the layers are spread evenly",
+            "write ranges such as 0-24 in its hardware.gpu.sharding.layerSplit, one for each GPU",
         )
 
 

@@ -13,7 +13,7 @@ from modelyard.core.embedded import SecretKeySelector
 from modelyard.engines.contract import Count, Engine, Launch, Loads, Place
 from modelyard.engines.environment import plain, secret
 from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive
-from modelyard.engines.warnings import one_file
+from modelyard.engines.warnings import one_file, other_vendor
 
 IMAGE: Final = "ghcr.io/huggingface/text-generation-inference:3.3.7"
 CACHE: Final = "/data"
@@ -70,7 +70,7 @@ def launch(options: Options, place: Place) -> Launch:
             plain("USER", ENGINE.name),
             *secret("HUGGING_FACE_HUB_TOKEN", config.hf_token_secret_ref),
         ),
-        warnings=tuple(one_file(place, "Text Generation Inference")),
+        warnings=(*one_file(place, "Text Generation Inference"), *other_vendor(place, IMAGE)),
     )
 
 

@@ -17,7 +17,7 @@ from modelyard.core.reasons import Reason
 from modelyard.engines.contract import Count, Engine, Gpus, Launch, Loads, Place
 from modelyard.engines.environment import plain, secret
 from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive
-from modelyard.engines.warnings import ignored, one_file
+from modelyard.engines.warnings import ignored, one_file, other_vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,6 +197,7 @@ def _slots(options: Options) -> Args:
 
 def _warnings(config: VllmConfig, place: Place) -> Iterator[Problem]:
     yield from one_file(place, "vLLM")
+    yield from other_vendor(place, IMAGE)
     yield from _too_parallel(config, place.gpus)
     yield from _gone(config, place)
     if config.speculative and config.speculative.enabled and not config.speculative.model:

@@ -25,3 +25,12 @@ def one_file(place: Place, engine: str) -> Iterator[Problem]:
             f"{engine} fetches the whole repository {place.model}, although the Model names one file of it",
             "name only the repository in spec.source of the Model",
         )
+
+
+def other_vendor(place: Place, image: str) -> Iterator[Problem]:
+    """Say that an engine's own image has no code for the GPUs that it gets."""
+    if place.default_image and place.gpus.count and place.gpus.vendor != "nvidia":
+        yield ignored(
+            f"{image} is built for GPUs of nvidia and cannot use those of {place.gpus.vendor}",
+            f"set spec.image to a build for {place.gpus.vendor}",
+        )

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
 
+from modelyard.core.conditions import Problem
 from modelyard.core.plan import Outcome, Plan, overlay
 from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer, Probe
@@ -115,9 +116,16 @@ class Rule(Struct, frozen=True):
     """One thing that must hold of an object: as CEL for the API server, as Python for objects that got past it."""
 
     cel: str
+    """`self` is the field, or what `at` names; while that is left out, nothing is asked."""
     message: str
     field: str
     holds: Callable[[Any, Metadata], bool]
+    at: str | None = None
+    """A level above the field, for what must hold between several; empty: the whole object, asked when it is created.
+
+    As low as it can be: the API server asks again when anything below changes, and must not refuse to store the status
+    of an object from before there was a rule.
+    """
 
 
 class Kind(Struct, frozen=True):
@@ -143,8 +151,9 @@ class Kind(Struct, frozen=True):
     """The condition types that every object of this kind has. Types that are listed nowhere here are left alone."""
     occasional: tuple[str, ...] = ()
     """Condition types of this kind that are only there when there is something to say."""
-    stuck: Json = {}
-    """Status fields to show while no status can be worked out: the spec is invalid, or we have a bug."""
+    stuck: Callable[[Json, Problem], Json] = lambda _before, _problem: {}
+    """Status fields to change while no status can be worked out: the spec is invalid, the API server does not answer,
+    or we have a bug. It gets the status of before and the problem."""
     undo: Callable[[Object[Any], Seen], Plan] | None = None
     """What to do before the object may go; only where garbage collection is not enough. It means a finalizer."""
     columns: tuple[Column, ...] = ()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from modelyard.manifests.openapi import published
+from modelyard.manifests.schema import SchemaError
 from modelyard.manifests.structural import structural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from modelyard.core.stored import Json
     from modelyard.kinds.contract import Column, Kind, Rule
 
+_RULES: Final = "x-kubernetes-validations"
 _AGE: Final = {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
@@ -73,8 +78,7 @@ def _root(kind: Kind) -> Json:
         },
     }
     required = {"required": ["spec"]} if "required" in spec else {}
-    validations = [_validation(rule, root) for rule in kind.rules]
-    return root | required | ({"x-kubernetes-validations": validations} if validations else {})
+    return reduce(_with_rule, kind.rules, root | required)
 
 
 def _optional(spec: Json) -> Json:
@@ -82,19 +86,25 @@ def _optional(spec: Json) -> Json:
     return spec if "required" in spec else spec | {"default": {}}
 
 
-def _validation(rule: Rule, root: Json) -> Json:
-    where = {"fieldPath": f".{rule.field}"} if _is_field(rule.field, root) else {}
-    return {"rule": rule.cel, "message": rule.message, **where}
+def _with_rule(root: Json, rule: Rule) -> Json:
+    at = rule.field if rule.at is None else rule.at
+    below = rule.field.removeprefix(at).removeprefix(".")
+    where = {"fieldPath": f".{below}"} if below else {}
+    if at:
+        return _placed(root, at.split("."), {"rule": rule.cel, "message": rule.message, **where})
+    # The whole object changes with every write, so that nothing would ever excuse one that was stored before the rule.
+    once = {"rule": f"oldSelf.hasValue() || ({rule.cel})", "optionalOldSelf": True}
+    return _placed(root, [], {**once, "message": rule.message, **where})
 
 
-def _is_field(path: str, root: Json) -> bool:
-    """Tell whether the schema has this field: the API server refuses a rule that points anywhere else."""
-    schema = root
-    for name in path.split("."):
-        if name not in schema.get("properties", {}):
-            return False
-        schema = schema["properties"][name]
-    return True
+def _placed(schema: Json, path: Sequence[str], validation: Json) -> Json:
+    """Return the schema with a rule at the field that the path leads to."""
+    if not path:
+        return schema | {_RULES: [*schema.get(_RULES, ()), validation]}
+    fields = schema.get("properties", {})
+    if path[0] not in fields:
+        raise SchemaError(path[0], "is not a field that a rule can be about", "correct `field` or `at` of the rule")
+    return schema | {"properties": fields | {path[0]: _placed(fields[path[0]], path[1:], validation)}}
 
 
 def _column(column: Column) -> Json:

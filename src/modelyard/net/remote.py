@@ -1,8 +1,8 @@
 """Look at weights where they come from: which version is there, how long it is, what its GGUF header says.
 
-One GET for the first bytes, closed as soon as they tell enough. A HEAD would be refused where a URL is signed for GET,
-as hubs and object stores do, and would leave the header unread. Nothing is stored, and no credentials are sent: pods
-fetch with theirs, so failing here keeps nobody from being served.
+One GET for the first bytes, closed as soon as they tell enough: at once, if the version was read before. A HEAD would
+be refused where a URL is signed for GET, as hubs and object stores do, and would leave the header unread. Nothing is
+stored, and no credentials are sent: pods fetch with theirs, so failing here keeps nobody from being served.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from modelyard.net.guarded import NotAllowed, visiting
 from modelyard.net.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from modelyard.core.probes import RemoteWeights
     from modelyard.net.exchange import Reply
     from modelyard.net.guarded import Guard
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 HEADER_LIMIT: Final = 32 * 1024 * 1024
 """A header that is longer is not read."""
 
+_NOTHING: Final[Mapping[str, Any]] = {}
+_MOST_REMEMBERED: Final = 4096
 _LONGEST_ETAG: Final = 256
 # A server that has less than the first byte says so with 416.
 _THERE: Final = frozenset({200, 206, 416})
@@ -42,24 +46,49 @@ _SENDS_NONE: Final = "the operator looks without credentials; if pods have none 
 _log = structlog.get_logger(__name__)
 
 
-async def look(probe: RemoteWeights, guard: Guard) -> Answer:
-    """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same."""
+class Looks:
+    """Looks at weights, and reads no header twice: vocabularies make them megabytes long."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._seen: dict[tuple[str, bool], dict[str, Any]] = {}
+
+    async def look(self, probe: RemoteWeights) -> Answer:
+        """Say what is at the URL, or why that could not be seen."""
+        place = (probe.url, probe.gguf)
+        answer = await look(probe, self._guard, self._seen.get(place, _NOTHING))
+        if answer.ok:
+            # Taken out and put back, so that the first one is always the one that was seen longest ago.
+            self._seen.pop(place, None)
+            self._seen[place] = answer.value
+        if len(self._seen) > _MOST_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return answer
+
+
+async def look(probe: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
+    """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same.
+
+    `before` is what was seen last. It is told again if the file is still the same by its ETag.
+    """
     last = HEADER_LIMIT - 1 if probe.gguf else 0
     host = _host(probe.url)
     try:
         async with visiting(guard) as visit, visit.get(probe.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
             if reply.status not in _THERE:
                 return _failed(_refusal(reply.status, host))
-            return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, gguf=probe.gguf))
+            return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, probe, before))
     except ExchangeFailed as failure:
         _log.debug("upstream could not be looked at", host=host, detail=failure.detail)
         return _failed(_trouble(failure, host))
 
 
-async def _seen(reply: Reply, *, gguf: bool) -> dict[str, Any]:
+async def _seen(reply: Reply, probe: RemoteWeights, before: Mapping[str, Any]) -> dict[str, Any]:
     value = {"etag": clean(reply.header("ETag"), _LONGEST_ETAG), "contentLength": _length(reply)}
+    if value["etag"] and all(before.get(name) == here for name, here in value.items()):
+        return dict(before)
     from_the_start = reply.status == 200 or reply.header("Content-Range").startswith("bytes 0-")
-    header = await _header(reply) if gguf and from_the_start else None
+    header = await _header(reply) if probe.gguf and from_the_start else None
     return value if header is None else {**value, "gguf": msgspec.to_builtins(header)}
 
 

@@ -47,7 +47,8 @@ def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
     unknown = (failing(name, problem, Truth.UNKNOWN) for name in kind.conditions if name != "Ready")
     owned = RUNTIME_CONDITIONS.union(kind.occasional)
     conditions = _conditions(stored, (*unknown, failing("Ready", problem)), owned, now)
-    return {**kind.stuck, "observedGeneration": stored.meta.generation, "conditions": conditions}
+    changed = kind.stuck(stored.status, problem)
+    return {**changed, "observedGeneration": stored.meta.generation, "conditions": conditions}
 
 
 def paused(stored: Stored, now: str) -> Json:
@@ -64,7 +65,7 @@ def changes(stored: Stored, status: Json, now: str) -> Json:
     A time of the last change is news only together with a change.
     """
     patch = _difference(stored.status, {name: value for name, value in status.items() if name != LAST_UPDATED})
-    return {**patch, LAST_UPDATED: now} if patch and LAST_UPDATED in status else patch
+    return {**patch, LAST_UPDATED: now} if patch and LAST_UPDATED in {*status, *stored.status} else patch
 
 
 def _conditions(stored: Stored, stated: Iterable[Condition], owned: frozenset[str], now: str) -> list[Json]:

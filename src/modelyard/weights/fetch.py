@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modelyard.core.errors import SpecInvalid
-from modelyard.core.source import S3, Claim, Hub, Local, Source, Web, parse
+from modelyard.core.source import S3, Claim, Hub, Local, Source, Web, is_collection, parse
 from modelyard.weights import link, volume
 from modelyard.weights import manifest as manifests
 from modelyard.weights.choose import choose
-from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
+from modelyard.weights.codes import Changed, Code, FetchFailed
 from modelyard.weights.http import downloads
 from modelyard.weights.local import describe, open_local
 from modelyard.weights.lock import exclusive
@@ -77,8 +77,7 @@ def _refuse_unfit(source: Source, order: Order) -> None:
     if isinstance(source, Claim):
         remedy = "mount the claim, and name the file's path with --allow-root"
         raise FetchFailed(Code.REFUSED, "a claim can be mounted but not fetched", remedy)
-    names_many = (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))
-    if (order.files or order.everything) and not names_many:
+    if (order.files or order.everything) and not is_collection(source):
         raise FetchFailed(Code.REFUSED, "the source names one file already", "leave out --file and --all")
     if order.files and order.everything:
         raise FetchFailed(Code.REFUSED, "--all leaves nothing to pick", "leave out --file or --all")
@@ -86,12 +85,19 @@ def _refuse_unfit(source: Source, order: Order) -> None:
 
 
 async def _fetch_alone(job: _Fetch) -> Choice:
-    tls = trust(job.order.ca)
-    async with downloads(tls, job.patience) as client:
-        for _ in range(_ROUNDS - 1):
-            with suppress(Changed):
-                return await _round(job, client, tls)
-        return await _round(job, client, tls)
+    try:
+        tls = trust(job.order.ca)
+        async with downloads(tls, job.patience) as client:
+            for _ in range(_ROUNDS - 1):
+                with suppress(Changed):
+                    return await _round(job, client, tls)
+            return await _round(job, client, tls)
+    except FetchFailed as failure:
+        # Looked at again: what failed may have been on its way to replace some of it.
+        if (kept := manifests.complete(job.order)) is None:
+            raise
+        job.say({"kept": f"nothing newer could be fetched, so what is there is used: {failure.message}"})
+        return kept
 
 
 async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
@@ -101,17 +107,11 @@ async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
         return kept
     # What is there will do for now, so upstream gets one more chance and not six.
     patience = msgspec.structs.replace(job.patience, attempts=2) if kept else job.patience
-    try:
-        files = _checked(await persist(lambda: _look(job, client, tls), patience, lambda: 0), job.order)
-        link.refuse_clash(job.order, job.source, [file.name for file in files])
-        if kept and manifests.is_current(kept, files):
-            return kept
-        return await _bring(job, files, open_local if isinstance(job.source, Local) else client.open)
-    except Transient as trouble:
-        if kept is None or isinstance(trouble, Changed):
-            raise
-        job.say({"kept": f"upstream fails, so what is there is used: {trouble.message}"})
+    files = _checked(await persist(lambda: _look(job, client, tls), patience, lambda: 0), job.order)
+    link.refuse_clash(job.order, job.source, [file.name for file in files])
+    if kept and manifests.is_current(kept, files):
         return kept
+    return await _bring(job, files, open_local if isinstance(job.source, Local) else client.open)
 
 
 async def _look(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> tuple[Upstream, ...]:

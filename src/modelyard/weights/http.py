@@ -11,6 +11,7 @@ import ssl
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -71,24 +72,34 @@ class Downloads:
 
     @asynccontextmanager
     async def _answer(self, upstream: Upstream, asked: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        host = URL(upstream.url).host or ""
+        url = _url(upstream)
         try:
-            # As it is spelled: another spelling breaks a signature.
-            url = URL(upstream.url, encoded=upstream.url.isascii())
             async with self._session.get(url, headers={**upstream.headers, **asked}) as response:
                 _check(response, upstream)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _failure(error, host) from error
+            raise _failure(error, url.raw_host or "") from error
+
+
+def _url(upstream: Upstream) -> URL:
+    try:
+        # As it is spelled: another spelling breaks a signature.
+        url = URL(upstream.url, encoded=upstream.url.isascii())
+        _ = url.host  # decoded only when it is asked for
+    except ValueError as error:
+        raise FetchFailed(Code.BAD_SOURCE, "the source has a host that cannot be", "check its spelling") from error
+    return url
 
 
 def _check(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
-    status, host = response.status, response.url.host
+    status, host = response.status, response.url.raw_host
     said = f"{host} answered {status} for {upstream.name}"
-    if response.history and response.history[0].url.scheme == "https" and response.url.scheme == "http":
+    schemes = [answer.url.scheme for answer in (*response.history, response)]
+    # Anywhere on the way: who can change an answer over http can send us back to any https.
+    if ("https", "http") in pairwise(schemes):
         raise FetchFailed(Code.REFUSED, f"{host} was reached by a redirect from https to http", "use another source")
     if status in _AGAIN or status >= 500:
-        raise Transient(said, _retry_after(response))
+        raise Transient(said, seconds_asked(response.headers.get("Retry-After", "")))
     if status == 416:
         raise Changed(said)
     if status in (401, 403, 407):
@@ -125,7 +136,7 @@ def _extent(response: aiohttp.ClientResponse, upstream: Upstream, offset: int) -
             raise Changed(f"{response.url.host} sent another part of {upstream.name} than was asked for")
         start, size = offset, upstream.size if found[2] == "*" else int(found[2])
     if upstream.size is not None and size is not None and size != upstream.size:
-        raise Changed(f"{upstream.name} has {size} bytes where {upstream.size} were announced")
+        raise Changed(f"{upstream.name} has {size} bytes where {upstream.size} bytes were announced")
     return start, size
 
 
@@ -140,12 +151,12 @@ def _length(response: aiohttp.ClientResponse, upstream: Upstream) -> int | None:
     return None
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float:
-    text = response.headers.get("Retry-After", "")
-    if text.isdigit():
-        return float(text)
+def seconds_asked(retry_after: str) -> float:
+    """Return how long a server asks to be left alone; 0 when it does not say so in a way that can be read."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
     try:
-        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return 0.0
 
@@ -154,6 +165,9 @@ def _failure(error: Exception, host: str) -> FetchFailed:
     """Say what went wrong in our own words: those of the library may hold a URL with its signature."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return FetchFailed(Code.REFUSED, f"the certificate of {host} is not trusted", "give its authority with --ca")
-    if isinstance(error, aiohttp.InvalidURL | aiohttp.TooManyRedirects):
+    if isinstance(error, aiohttp.ClientHttpProxyError) and error.status in (401, 403, 407):
+        message = f"the proxy answered {error.status} on the way to {host}"
+        return FetchFailed(Code.AUTH, message, "check HTTPS_PROXY and the credentials in it")
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | aiohttp.TooManyRedirects):
         return FetchFailed(Code.BAD_SOURCE, f"{host} leads nowhere ({type(error).__name__})", "check the source")
     return Transient(f"the connection to {host} failed ({type(error).__name__})")

@@ -16,6 +16,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RevisionNotFo
 from modelyard.core.source import safe_name
 from modelyard.weights.choose import choose
 from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.weights.http import seconds_asked
 from modelyard.weights.values import Upstream
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo
         raise _refusal(error, hub) from error
     except (httpx2.HTTPError, OSError) as error:
         raise Transient(f"the hub cannot be reached ({type(error).__name__})") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # Whatever the library stumbles over: most often a page of a proxy where JSON should be.
+        message = "the hub gives an answer that cannot be read"
+        raise FetchFailed(Code.BAD_SOURCE, message, "check HF_ENDPOINT, and proxies on the way") from error
 
 
 def _upstream(hub: Hub, sibling: RepoSibling, commit: str, surroundings: Surroundings) -> Upstream:
@@ -69,7 +74,7 @@ def _refusal(error: HfHubHTTPError, hub: Hub) -> FetchFailed:
     status = error.response.status_code
     said = f"the hub answered {status} for {hub.repo}@{hub.revision}"
     if status == 429 or status >= 500:
-        return Transient(said)
+        return Transient(said, seconds_asked(error.response.headers.get("Retry-After", "")))
     if isinstance(error, GatedRepoError):
         return FetchFailed(Code.AUTH, f"{said}: the repository is gated", "accept its terms and set HF_TOKEN")
     if isinstance(error, RevisionNotFoundError):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.source import safe_name
 from modelyard.weights.names import MANIFEST, PARTIAL
 from modelyard.weights.volume import explained, sync_folder
 
@@ -33,7 +35,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
     """The files that one kind of order asks for. The first file is the one to serve."""
 
-    files: tuple[Kept, ...]
+    files: Annotated[tuple[Kept, ...], msgspec.Meta(min_length=1)]
     picked: tuple[str, ...] = ()
     everything: bool = False
 
@@ -66,11 +68,15 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def load(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder, if it has one that can be read."""
+    """Return the manifest of a folder, if it has one that can be read and that speaks of nothing outside."""
     try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError):
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        # Files are deleted by these names, and whoever uses the volume may have edited them.
+        for name in manifest.files:
+            safe_name(name)
+    except (OSError, msgspec.DecodeError, SpecInvalid):
         return None
+    return manifest
 
 
 def of_source(order: Order) -> Manifest:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from modelyard.weights.values import Upstream
 
 _BLOCK: Final = 4 * 1024 * 1024
+_PAGES: Final = (b"<!doctype html", b"<html", b"version https://git-lfs.github.com/")
+"""How a page begins, and the note that a repository without its big files has in their place."""
+_MAY_BE_PAGES: Final = (".html", ".htm", ".md")
+_LONGEST_SIGN: Final = 128
 
 
 class Partial:
@@ -84,8 +88,18 @@ class Partial:
             self.discard()
             message = f"{self._upstream.name} has the sha256 {found} where {wanted} was expected"
             raise FetchFailed(Code.CHECKSUM, message, "check the hash, and that the source is what it should be")
+        if not wanted and self._is_page():
+            self.discard()
+            message = f"a page came in the place of {self._upstream.name}"
+            raise FetchFailed(Code.BAD_SOURCE, message, "name the file itself; a page to log in asks for credentials")
         with explained(self._folder):
             os.fsync(self._handle)
+
+    def _is_page(self) -> bool:
+        """Whether this is what servers and proxies send with status 200 when they do not send the file."""
+        with explained(self._folder):
+            head = os.pread(self._handle, _LONGEST_SIGN, 0).lstrip().lower()
+        return head.startswith(_PAGES) and not self._upstream.name.lower().endswith(_MAY_BE_PAGES)
 
     def publish(self) -> Kept:
         """Give the file its final name."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_WORD: Final = re.compile(r"[!-~]+")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[^\s?#]*)?")
 
 
@@ -39,17 +40,26 @@ class Surroundings(msgspec.Struct, frozen=True):
         default = cls()
         return cls(
             hf_endpoint=_endpoint(environ, "HF_ENDPOINT") or default.hf_endpoint,
-            hf_token=environ.get("HF_TOKEN", "").strip(),
+            hf_token=_word(environ, "HF_TOKEN"),
             aws_endpoint=_endpoint(environ, "AWS_ENDPOINT_URL"),
-            aws_region=environ.get("AWS_REGION") or default.aws_region,
-            aws_access_key=environ.get("AWS_ACCESS_KEY_ID", "").strip(),
-            aws_secret_key=environ.get("AWS_SECRET_ACCESS_KEY", "").strip(),
-            aws_session_token=environ.get("AWS_SESSION_TOKEN", "").strip(),
+            aws_region=_word(environ, "AWS_REGION") or default.aws_region,
+            aws_access_key=_word(environ, "AWS_ACCESS_KEY_ID"),
+            aws_secret_key=_word(environ, "AWS_SECRET_ACCESS_KEY"),
+            aws_session_token=_word(environ, "AWS_SESSION_TOKEN"),
         )
 
 
+def _word(environ: Mapping[str, str], name: str) -> str:
+    """Return a value that becomes part of a header, where a line break would begin another one."""
+    value = environ.get(name, "").strip()
+    if value and not _WORD.fullmatch(value):
+        message = f"{name} holds spaces, line breaks or letters that it cannot hold"
+        raise FetchFailed(Code.AUTH, message, "set it as it was given to you")
+    return value
+
+
 def _endpoint(environ: Mapping[str, str], name: str) -> str:
-    address = environ.get(name, "").rstrip("/")
+    address = environ.get(name, "").strip().rstrip("/")
     if address and not _ADDRESS.fullmatch(address):
         raise FetchFailed(Code.BAD_SOURCE, f"{name} is not the address of a server", "write https://host[:port]")
     return address

@@ -65,7 +65,7 @@ async def _attempt(upstream: Upstream, partial: Partial, open_: Open, progress: 
             progress.at(upstream.name, partial.size, fetched=len(chunk))
         if body.size is not None and partial.size != body.size:
             # More than announced is as wrong as less, but only less can be made good by going on.
-            short = f"{upstream.name} ended at {partial.size} of {body.size} bytes"
+            short = f"{upstream.name} ended at {partial.size} bytes of {body.size} bytes"
             raise Transient(short) if partial.size < body.size else Changed(short)
 
 

@@ -17,7 +17,7 @@ MARGIN: Final = 16 * 1024 * 1024
 """Left free: a volume that is full to the last byte breaks whoever else uses it."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+_CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def check_room(folder: Path, needed: int) -> None:
         volume = os.statvfs(folder)
     free = volume.f_bavail * volume.f_frsize
     if needed and volume.f_blocks and free < needed + MARGIN:
-        message = f"{needed} bytes are needed and {free} are free in {folder}"
+        message = f"{needed} bytes are needed and {free} bytes are free in {folder}"
         raise FetchFailed(Code.NO_SPACE, message, f"enlarge the volume; {MARGIN} bytes are kept free")
 
 
@@ -65,6 +65,9 @@ def sync_folder(folder: Path) -> None:
 def _failure(error: OSError, folder: Path) -> FetchFailed:
     if error.errno in _FULL:
         return FetchFailed(Code.NO_SPACE, f"the volume of {folder} is full", "enlarge it, or remove what is not used")
+    if error.errno == errno.ENAMETOOLONG:
+        message = f"a file of the source has a name that is too long for the volume of {folder}"
+        return FetchFailed(Code.REFUSED, message, "use a source with shorter names")
     if error.errno in _CLOSED:
         message = f"{folder} cannot be written ({error.strerror})"
         return FetchFailed(Code.NOT_WRITABLE, message, "mount it for writing; set fsGroup so that this user may")

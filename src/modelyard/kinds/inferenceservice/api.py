@@ -19,7 +19,6 @@ from modelyard.core.embedded import (
     SecurityContext,
     Toleration,
 )
-from modelyard.core.quantities import AMOUNT_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.engines.llamacpp import RopeScaling
 from modelyard.engines.personaplex import PersonaPlexConfig
@@ -35,6 +34,8 @@ RUNTIME_LABEL = "inference.llmkube.dev/runtime"
 CREATED = "modelyard.dev/created"
 """On every pod: when its service was created. The GPU queue is sorted by it."""
 
+PATH = "/v1/chat/completions"
+
 Runtime = Literal["llamacpp", "vllm", "tgi", "personaplex", "generic"]
 Priority = Literal["critical", "high", "normal", "low", "batch"]
 CacheType = Literal["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"]
@@ -42,8 +43,15 @@ CacheType = Literal["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_n
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Natural = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Amount = Annotated[str, Meta(pattern=AMOUNT_PATTERN, min_length=1, max_length=32)]
-Words = tuple[str, ...]
+Amount = Annotated[str, Meta(max_length=32)]
+"""A quantity; `rules.py` says so in words. Empty means left out: templates write that where nobody chose anything."""
+Word = Annotated[str, Meta(max_length=128 * 1024)]
+"""What Linux takes as one argument: a chat template or a script may be one."""
+Note = Annotated[str, Meta(max_length=256 * 1024)]
+"""As much as Kubernetes takes in all annotations of one pod: injectors read whole templates from them."""
+Words = tuple[Word, ...]
+MANY = 1024
+"""More than anybody writes by hand; a large model may have an override for each of its hundreds of tensors."""
 
 
 class Metric(Struct, frozen=True, rename="camel"):
@@ -55,9 +63,7 @@ class Metric(Struct, frozen=True, rename="camel"):
     name: Annotated[
         str, Meta(description="What it is called, such as llamacpp:requests_processing.", min_length=1, max_length=253)
     ]
-    target_average_value: Annotated[
-        Amount | None, Meta(description="How much each pod should have. Required for Pods.")
-    ] = None
+    target_average_value: Annotated[Amount, Meta(description="How much each pod should have. Required for Pods.")] = ""
     target_average_utilization: Annotated[
         Positive | None, Meta(description="Per cent of the request that each pod should use. Required for Resource.")
     ] = None
@@ -81,8 +87,8 @@ class Endpoint(Struct, frozen=True, rename="camel"):
         Port, Meta(description="The port of the Service; of the container too, unless containerPort is set.")
     ] = 8080
     path: Annotated[
-        str, Meta(description="The path that status.endpoint names.", pattern=r"^/[^\s?#]*$", max_length=1024)
-    ] = "/v1/chat/completions"
+        str, Meta(description="The path that status.endpoint names.", pattern=r"^(/[^\s?#]*)?$", max_length=1024)
+    ] = PATH
     type: Annotated[Literal["ClusterIP", "NodePort", "LoadBalancer"], Meta(description="The type of the Service.")] = (
         "ClusterIP"
     )
@@ -96,14 +102,14 @@ class Resources(Struct, frozen=True, rename="camel"):
         Meta(description="How many GPUs. The Model's hardware.gpu.count wins if it is larger than 0."),
     ] = None
     gpu_memory: Annotated[
-        Amount | None, Meta(description="How much memory the GPUs of a pod must have together, such as 16Gi.")
-    ] = None
-    cpu: Annotated[Amount | None, Meta(description="CPU request, such as 2 or 500m.")] = None
-    memory: Annotated[Amount | None, Meta(description="Memory request, such as 4Gi.")] = None
+        Amount, Meta(description="How much memory the GPUs of a pod must have together, such as 16Gi.")
+    ] = ""
+    cpu: Annotated[Amount, Meta(description="CPU request, such as 2 or 500m.")] = ""
+    memory: Annotated[Amount, Meta(description="Memory request, such as 4Gi.")] = ""
     host_memory: Annotated[
-        Amount | None,
+        Amount,
         Meta(description="Memory request where weights or KV cache stay in system memory. It wins over memory."),
-    ] = None
+    ] = ""
 
 
 class ProbeOverrides(Struct, frozen=True, rename="camel"):
@@ -138,19 +144,22 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     ] = None
 
     image: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=1024)] | None,
-        Meta(description="The container image. Left out: the engine's own; generic and personaplex have none."),
-    ] = None
+        str,
+        Meta(
+            description="The container image. Left out: the engine's own; generic and personaplex have none.",
+            max_length=1024,
+        ),
+    ] = ""
     image_pull_secrets: Annotated[
         tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
     ] = ()
     command: Annotated[Words, Meta(description="The program to run instead of the engine's own.", max_length=64)] = ()
-    args: Annotated[Words, Meta(description="All arguments of the program. Only generic.", max_length=256)] = ()
+    args: Annotated[Words, Meta(description="All arguments of the program. Only generic.", max_length=MANY)] = ()
     extra_args: Annotated[
-        Words, Meta(description="Arguments after all others. Only llamacpp, vllm and tgi.", max_length=256)
+        Words, Meta(description="Arguments after all others. Only llamacpp, vllm and tgi.", max_length=MANY)
     ] = ()
     env: Annotated[
-        tuple[EnvVar, ...], Meta(description="Environment of the server; it wins over ours.", max_length=256)
+        tuple[EnvVar, ...], Meta(description="Environment of the server; it wins over ours.", max_length=MANY)
     ] = ()
     container_port: Annotated[
         Port | None, Meta(description="The port the server listens on. Left out: endpoint.port, or the engine's own.")
@@ -176,7 +185,7 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
         str, Meta(description="The RuntimeClass of the pods, such as nvidia.", max_length=253)
     ] = ""
     pod_labels: Annotated[dict[str, str], Meta(description="More labels of the pods. Ours win.")] = {}
-    pod_annotations: Annotated[dict[str, str], Meta(description="Annotations of the pods.")] = {}
+    pod_annotations: Annotated[dict[str, Note], Meta(description="Annotations of the pods.")] = {}
     pod_security_context: Annotated[
         PodSecurityContext | None,
         Meta(
@@ -227,10 +236,10 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
         bool | None, Meta(description="llamacpp: keep the KV cache in system memory; set resources.hostMemory.")
     ] = None
     tensor_overrides: Annotated[
-        Words, Meta(description="llamacpp: where tensors go, such as exps=CPU.", max_length=256)
+        Words, Meta(description="llamacpp: where tensors go, such as exps=CPU.", max_length=MANY)
     ] = ()
     metadata_overrides: Annotated[
-        Words, Meta(description="llamacpp: GGUF metadata to replace, as key=type:value.", max_length=256)
+        Words, Meta(description="llamacpp: GGUF metadata to replace, as key=type:value.", max_length=MANY)
     ] = ()
     no_warmup: Annotated[bool | None, Meta(description="llamacpp: skip the first, empty run.")] = None
     reasoning_budget: Annotated[

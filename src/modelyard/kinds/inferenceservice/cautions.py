@@ -16,29 +16,33 @@ from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.inferenceservice.serving import serving
 from modelyard.kinds.shared import gpu
+from modelyard.kinds.shared.models import Accelerator, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.serving import Serving
+    from modelyard.kinds.shared.models import Hardware
 
 FIELDS_IGNORED = "FieldsIgnored"
 VLLM_SPEC_VALID = "VLLMSpecValid"
 MEMORY_REQUESTED = "MemoryRequested"
 
+_ON_GPUS = (Accelerator.CUDA, Accelerator.ROCM, Accelerator.INTEL)
 _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
 
 
 def cautions(service: Object[InferenceServiceSpec], seen: Seen) -> tuple[Condition, ...]:
     """Return the conditions that say what has no effect."""
-    spec = service.spec
+    spec, model = service.spec, references.main(service.spec, seen).spec
     what = None if references.trouble(service, seen) else serving(service, seen)
     warned = what.launch.warnings if what else ()
+    ignored = [*_ignored(spec, what), *(_of_the_model(spec, what.devices, model.hardware) if what and model else ())]
     if spec.runtime != "vllm":
-        return (_fields_ignored([*_ignored(spec, what), *warned]), *_memory_requested(spec))
-    return (_fields_ignored(_ignored(spec, what)), *_memory_requested(spec), *([_vllm_valid(warned)] if what else []))
+        return (_fields_ignored([*ignored, *warned]), *_memory_requested(spec))
+    return (_fields_ignored(ignored), *_memory_requested(spec), *([_vllm_valid(warned)] if what else []))
 
 
 def _fields_ignored(found: Iterable[Problem]) -> Condition:
@@ -75,9 +79,24 @@ def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Probl
         yield _no_effect(
             "spec.evictionProtection has no effect: it is for agents of Macs, and there is none yet", "remove it"
         )
+    if what and spec.resources.gpu is not None and spec.resources.gpu != what.devices.count:
+        yield _no_effect(
+            f"spec.resources.gpu has no effect, because hardware.gpu.count of the Model is {what.devices.count}",
+            "remove one of the two",
+        )
     if what and spec.resources.gpu_memory:
         yield from _gpu_memory(what.devices)
+    yield from _outdone(spec)
     yield from _metrics(spec)
+
+
+def _outdone(spec: InferenceServiceSpec) -> Iterator[Problem]:
+    """Name what stands beside a field that wins over it."""
+    amounts, either = spec.resources, "remove one of the two"
+    if amounts.memory and amounts.host_memory and amounts.memory != amounts.host_memory:
+        yield _no_effect("spec.resources.memory has no effect beside spec.resources.hostMemory", either)
+    if spec.priority_class_name and spec.priority != _UNSET.priority:
+        yield _no_effect("spec.priority has no effect beside spec.priorityClassName", either)
 
 
 def _of_other_engines(spec: InferenceServiceSpec) -> Iterator[Problem]:
@@ -112,6 +131,24 @@ def _gpu_memory(devices: gpu.Devices) -> Iterator[Problem]:
         )
 
 
+def _of_the_model(spec: InferenceServiceSpec, devices: gpu.Devices, hardware: Hardware) -> Iterator[Problem]:
+    """Say what the Model asks of GPUs in vain. A runtime class may bring GPUs that nobody asks for."""
+    if hardware.accelerator in _ON_GPUS and not devices.count and not spec.runtime_class_name:
+        yield _no_effect(
+            f"hardware.accelerator of the Model is {hardware.accelerator}, but the pod asks for no GPU and computes on "
+            "the CPU",
+            "set spec.resources.gpu, or hardware.gpu.count of the Model",
+        )
+    asked = hardware.gpu or Gpu()
+    split = asked.sharding.layer_split if asked.sharding else ()
+    if spec.runtime != "llamacpp" and (asked.layers > 0 or split):
+        yield _no_effect(
+            "only llamacpp can use hardware.gpu.layers and hardware.gpu.sharding.layerSplit of the Model, and "
+            f"spec.runtime is {spec.runtime}",
+            "remove them from the Model, or choose another runtime",
+        )
+
+
 def _metrics(spec: InferenceServiceSpec) -> Iterator[Problem]:
     amounts = spec.resources
     requested = {"cpu": amounts.cpu, "memory": amounts.host_memory or amounts.memory}
@@ -122,7 +159,7 @@ def _metrics(spec: InferenceServiceSpec) -> Iterator[Problem]:
                 f"set spec.resources.{metric.name}",
             )
         unused = metric.target_average_value if metric.type == "Resource" else metric.target_average_utilization
-        if unused is not None:
+        if unused:
             field = "targetAverageValue" if metric.type == "Resource" else "targetAverageUtilization"
             yield _no_effect(
                 f"{field} of the metric {metric.name} has no effect for the type {metric.type}", "remove it"

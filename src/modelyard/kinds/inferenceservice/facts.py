@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _REMEDIES = podtrouble.Remedies(
     memory="raise spec.resources.memory, so that it gets a node that has enough",
-    room="free or add what is missing, or lower spec.resources",
+    room="free or add what is missing, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
 _OVER = ("Failed", "Succeeded")
-_TELLING = ("initContainers", "containers")
-"""What of a pod is surely as its template says; the cluster adds to other lists."""
+_ADDED_TO = ("tolerations",)
+"""What of a pod is never as its template says, because the cluster adds to the list."""
 _BINDING = Later(4.0, "a claim is being bound")
 """How long a claim may take before it is worth telling."""
 
@@ -47,6 +47,8 @@ class Pods(Struct, frozen=True):
     """Those of the latest template that are neither over nor going away."""
     left: int = 0
     ready: int = 0
+    equipped: frozenset[str] = frozenset()
+    """The devices, by resource name, of pods that are ready."""
     preempted: bool = False
     waiting: Placement | None = None
     """How the first pod that waits for a node stands; one that waits for GPUs comes first."""
@@ -61,6 +63,7 @@ def look(seen: Seen) -> Pods:
         latest=_latest(seen.one(Owned(DEPLOYMENT)), [pod for pod, _ in pods if not pod.meta.deleting]),
         left=len(pods),
         ready=sum(placement.ready and not placement.preempted for _, placement in pods),
+        equipped=frozenset(name for _, placement in pods if placement.ready for name, _ in placement.gpus),
         preempted=any(placement.preempted for _, placement in pods),
         waiting=waiting[0] if waiting else None,
     )
@@ -80,22 +83,33 @@ def _binds(placement: Placement, now: datetime) -> bool:
 def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]:
     if deployment is None or not pods:
         return ()
-    status = deployment.status
-    observed = int(status.get("observedGeneration", 0)) >= deployment.meta.generation
-    if observed and not status.get("updatedReplicas"):
-        return ()
-    template = {name: value for name, value in _pod_spec(deployment).items() if name in _TELLING}
     # A pod may be of an earlier template and yet the newest: it is replaced, or both were made in the same second.
-    newest = max(
-        pods, key=lambda pod: (first_difference(template, pod.spec) is None, pod.meta.creation_timestamp or "")
-    )
+    template = _template(deployment)
+    alike = [pod for pod in pods if first_difference(template, _body(pod)) is None]
+    if not alike and _has_made_none(deployment):
+        return ()
+    newest = max(alike or pods, key=lambda pod: pod.meta.creation_timestamp or "")
     latest = newest.meta.label("pod-template-hash")
     return tuple(pod for pod in pods if pod.meta.label("pod-template-hash") == latest)
 
 
-def _pod_spec(deployment: Stored) -> Json:
-    found: Json = deployment.spec.get("template", {}).get("spec", {})
-    return found
+def _template(deployment: Stored) -> Json:
+    """Return what pods are made from, as far as it tells one template from another."""
+    template = deployment.spec.get("template", {})
+    spec = {name: value for name, value in template.get("spec", {}).items() if name not in _ADDED_TO}
+    meta = template.get("metadata", {})
+    return {"labels": meta.get("labels", {}), "annotations": meta.get("annotations", {}), "spec": spec}
+
+
+def _body(pod: Stored) -> Json:
+    return {"labels": pod.meta.labels or {}, "annotations": pod.meta.annotations or {}, "spec": pod.spec}
+
+
+def _has_made_none(deployment: Stored) -> bool:
+    """Whether there is no pod of the latest template, as far as the Deployment has looked at it."""
+    status = deployment.status
+    observed = int(status.get("observedGeneration", 0)) >= deployment.meta.generation
+    return not observed or not status.get("updatedReplicas")
 
 
 def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, pods: Pods) -> Facts:
@@ -108,13 +122,15 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
     ready = min(done.ready, pods.ready) if preempted else done.ready
     complete = done.complete and not preempted
     busy = done.wanted > 0 and not complete
+    elsewhere = references.served_by_a_mac(service, seen)
     return Facts(
         model=model,
         obstacle=None if model else outcome.problem,
         trouble=_trouble(service, seen, done, pods, preempted=preempted) if busy else None,
         shortage=shortage(pods) if busy else None,
-        elsewhere=references.served_by_a_mac(service, seen),
-        deployed=deployment is not None,
+        refused=busy and _refused(service, seen, done) is not None,
+        elsewhere=elsewhere,
+        asked=deployment is not None or (elsewhere and service.spec.replicas == 0),
         wanted=done.wanted,
         ready=ready,
         left=max(pods.left, done.ready),
@@ -128,8 +144,9 @@ def shortage(pods: Pods) -> Problem | None:
         return None
     return Problem(
         Reason.INSUFFICIENT_GPU,
-        f"no node has {waiting_for(pods)} left for a pod",
-        "it starts by itself when one has; spec.priority decides who comes first",
+        f"no node that a pod may use has {waiting_for(pods)} left",
+        "it starts by itself when one has, and spec.priority decides who comes first; if such GPUs are free, compare "
+        "spec.tolerations, spec.nodeSelector and spec.resources with their nodes",
     )
 
 
@@ -153,7 +170,7 @@ def _trouble(
     service: Object[InferenceServiceSpec], seen: Seen, done: workloads.Progress, pods: Pods, *, preempted: bool
 ) -> Problem | None:
     """Return what keeps pods from serving: first what somebody must mend, last what may pass."""
-    if problem := _of_pods(pods) or _refused(service, seen, done):
+    if problem := _of_pods(pods) or _refused(service, seen, done) or _of_nodes(pods):
         return problem
     if preempted:
         return Problem(
@@ -170,6 +187,10 @@ def _trouble(
 def _of_pods(pods: Pods) -> Problem | None:
     found = (_of_download(pod) or podtrouble.of_containers(pod, _REMEDIES) for pod in pods.latest)
     return next((problem for problem in found if problem), None)
+
+
+def _of_nodes(pods: Pods) -> Problem | None:
+    return next((problem for pod in pods.latest if (problem := podtrouble.of_node(pod))), None)
 
 
 def _of_download(pod: Stored) -> Problem | None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from modelyard.core import names
-from modelyard.kinds.inferenceservice.api import RUNTIME_LABEL, SERVICE_LABEL
+from modelyard.kinds.inferenceservice import references
+from modelyard.kinds.inferenceservice.api import RESOURCE, RUNTIME_LABEL, SERVICE_LABEL
 from modelyard.kinds.shared import labels
-from modelyard.kinds.shared.models import MODEL_LABEL
+from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 
-KIND = "inferenceservice"
+KIND = RESOURCE.kind.lower()
 
 
 def service_name(name: str) -> str:
@@ -28,15 +29,17 @@ def selector(name: str) -> dict[str, str]:
 
 def of_children(name: str) -> dict[str, str]:
     """Return the labels of every child."""
-    return {**labels.common(KIND, name), **selector(name)}
+    return {**labels.common(RESOURCE, name), **selector(name)}
 
 
 def of_pods(service: Object[InferenceServiceSpec]) -> dict[str, str]:
     """Return the labels of pods and of their Deployment."""
     spec = service.spec
+    draft = references.draft_name(spec)
     return {
         **of_children(service.meta.name),
         MODEL_LABEL: names.short(spec.model_ref),
+        **({DRAFT_LABEL: names.short(draft)} if draft else {}),
         RUNTIME_LABEL: spec.runtime,
     }
 

@@ -40,13 +40,16 @@ class Facts(Struct, frozen=True):
     """That pods wait for GPUs."""
     elsewhere: bool = False
     """Whether a machine outside the cluster serves the model."""
-    deployed: bool = False
+    asked: bool = False
+    """Whether it was passed on how many pods are wanted."""
     wanted: int = 0
     ready: int = 0
     left: int = 0
     """How many pods there are, those that are going away among them."""
     complete: bool = False
     """Whether every pod that is wanted is there, ready and of the latest template."""
+    refused: bool = False
+    """Whether the cluster refuses to create pods, even if others have trouble that is told first."""
 
     @property
     def problem(self) -> Problem | None:
@@ -58,7 +61,9 @@ class Facts(Struct, frozen=True):
         """How many pods are ready, in words."""
         if self.wanted == 0:
             return f"{self.ready} pods are still ready"
-        return f"{self.ready} of {self.wanted} pods are ready"
+        if self.complete or self.ready < self.wanted:
+            return f"{self.ready} of {self.wanted} pods are ready"
+        return f"{self.wanted} of {self.wanted} pods are ready, but some are yet to be replaced or removed"
 
 
 class Why(Struct, frozen=True):
@@ -77,11 +82,12 @@ class Row(Struct, frozen=True):
     why: Callable[[Facts], Why]
 
 
-PASSING: Final = frozenset({Reason.UNSCHEDULABLE, Reason.PREEMPTED, Reason.ROLLOUT_STUCK})
+PASSING: Final = frozenset({Reason.UNSCHEDULABLE, Reason.PREEMPTED, Reason.NODE_NOT_READY, Reason.ROLLOUT_STUCK})
 """Problems that go away by themselves when others make room, or after all the time that something slow needs."""
 
 
-def _lasts(problem: Problem | None) -> bool:
+def lasts(problem: Problem | None) -> bool:
+    """Whether waiting does not solve a problem."""
     return problem is not None and problem.reason in PROBLEMS - PASSING
 
 
@@ -107,19 +113,19 @@ TABLE: Final = (
     Row(
         Phase.FAILED,
         "no pod is ready, and there is a problem that waiting does not solve",
-        lambda facts: facts.ready == 0 and (_lasts(facts.obstacle) or _lasts(facts.trouble)),
+        lambda facts: facts.ready == 0 and (lasts(facts.obstacle) or lasts(facts.trouble)),
         lambda facts: _because(facts.obstacle or facts.trouble),
     ),
     Row(
         Phase.STOPPED,
         "no pod is wanted, and none is left",
-        lambda facts: facts.deployed and facts.wanted == 0 and facts.left == 0,
+        lambda facts: facts.asked and facts.wanted == 0 and facts.left == 0,
         lambda _: Why(Reason.MANUALLY_SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve"),
     ),
     Row(
         Phase.PROGRESSING,
         "no pod is wanted, and some are left",
-        lambda facts: facts.deployed and facts.wanted == 0,
+        lambda facts: facts.asked and facts.wanted == 0,
         lambda _: Why(Reason.STOPPING, "no pod is wanted, and some are still there"),
     ),
     Row(

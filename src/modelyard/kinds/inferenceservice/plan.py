@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from modelyard.core.plan import Child, Later, Plan
-from modelyard.core.reasons import Reason
+from modelyard.core.plan import Child, Plan
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Owned
@@ -15,7 +14,6 @@ from modelyard.kinds.shared import autoscale, secrets, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 
 if TYPE_CHECKING:
-    from modelyard.core.conditions import Problem
     from modelyard.core.resources import Ref, Resource
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
@@ -28,16 +26,15 @@ REQUESTS_PER_POD = "2"
 PATIENCE = 3600
 """Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
 
-_SECRET_REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
-
 
 def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
     """Return everything that should exist for one service."""
     if problem := references.trouble(service, seen):
+        later = secrets.look_again(service, seen.now, problem)
         if service.spec.replicas == 0:
             # Without its Model the pods cannot be planned, but nobody wants them: whoever says so must be heard.
-            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), look_again=_look_again(service, seen, problem))
-        return Plan(blocked=problem, look_again=_look_again(service, seen, problem))
+            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), look_again=later)
+        return Plan(blocked=problem, look_again=later)
     if references.served_by_a_mac(service, seen):
         return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
     what = serving(service, seen)
@@ -109,7 +106,3 @@ def _of_pods(name: str, value: str | None) -> Json:
 
 def _existing(seen: Seen, *resources: Resource) -> tuple[Ref, ...]:
     return tuple(found.ref for resource in resources for found in seen.all(Owned(resource)))
-
-
-def _look_again(service: Object[InferenceServiceSpec], seen: Seen, problem: Problem) -> Later | None:
-    return secrets.patience(service, seen.now) if problem.reason in _SECRET_REASONS else None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HOME = "/home/modelyard"
+FREE_PORTS = 1024
+"""Below, only root may listen, unless the pod says otherwise. Text Generation Inference is used to 80."""
+ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
 
 
@@ -95,7 +98,8 @@ def security(spec: InferenceServiceSpec, what: Serving, policy: Policy) -> Json:
     """Return as whom the pod runs: a number where the image is known, else whoever the image names, but not root."""
     user = {"runAsUser": what.engine.user} if what.known_image and what.engine.user is not None else {}
     group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
-    return pods.pod_security({**user, **group, **(spec.pod_security_context or {})})
+    ports = {"sysctls": [ANY_PORT]} if what.port < FREE_PORTS else {}
+    return pods.pod_security({**user, **group, **ports, **(spec.pod_security_context or {})})
 
 
 def _scratch(what: Serving) -> dict[str, Json]:

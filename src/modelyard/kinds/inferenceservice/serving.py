@@ -14,7 +14,7 @@ from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
 from modelyard.kinds.inferenceservice import references
-from modelyard.kinds.shared import downloader, gpu, weights
+from modelyard.kinds.shared import downloader, downloads, gpu, weights
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.weights import Storage
 
@@ -51,7 +51,7 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
     gpus = gpu.spread(main.spec.hardware, devices)
     image = spec.image or seen.policy.images.get(engine.name) or engine.image(gpus)
     storage = _storage(service, main, seen.policy)
-    drafts = _storage(service, draft, seen.policy, prefix="draft") if draft else Storage()
+    drafts = _storage(service, draft, seen.policy, prefix=downloads.DRAFT) if draft else Storage()
     place = Place(
         model=storage.model,
         port=port(spec, engine),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from modelyard.core.conditions import Condition, Truth, condition, failing, stored_condition
+from modelyard.core import names
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, stored_condition
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import download, facts, phases, queue
-from modelyard.kinds.inferenceservice.api import Endpoint, InferenceServiceStatus
+from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
 from modelyard.kinds.inferenceservice.cautions import cautions
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
@@ -31,12 +32,19 @@ Json = dict[str, Any]
 _SETTLED = (Phase.READY, Phase.STOPPED, Phase.FAILED)
 
 
+def stuck(before: Json, problem: Problem) -> Json:
+    """Return what changes while no status can be worked out. Pods that were ready are not known to have failed."""
+    if before.get("readyReplicas"):
+        return {"phase": Phase.PROGRESSING.value}
+    return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
+
+
 def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome) -> InferenceServiceStatus:
     """Return the status of one service."""
     pods = facts.look(seen)
     known = facts.gather(service, seen, outcome, pods)
     verdict = phases.judge(known)
-    deployment = seen.one(Owned(DEPLOYMENT))
+    deployment, address = seen.one(Owned(DEPLOYMENT)), endpoint(service, seen.one(Owned(SERVICE)))
     waiting = pods.waiting if known.wanted else None
     return InferenceServiceStatus(
         phase=verdict.phase,
@@ -44,19 +52,19 @@ def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcom
         replicas=replicas(known, deployment),
         desired_replicas=known.wanted,
         selector=selector(deployment),
-        endpoint=endpoint(service, seen.one(Owned(SERVICE))),
+        endpoint=address,
         model_ready=known.model is None,
         effective_priority=priority(service, seen),
-        scheduling_status=scheduling_status(known, waiting),
+        scheduling_status=scheduling_status(verdict, waiting),
         scheduling_message=waiting.complaint if waiting else "",
         waiting_for=facts.waiting_for(pods) if known.wanted else "",
         queue_position=queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
         conditions=(
             condition("Ready", verdict.phase is Phase.READY, verdict.why.reason, verdict.why.message),
-            available(known, verdict),
+            available(known, verdict, reachable=bool(address)),
             progressing(known, verdict, download.progress(service, seen)),
             degraded(known, verdict),
-            *gpus(known, deployment),
+            *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
             *cautions(service, seen),
         ),
@@ -70,8 +78,7 @@ def replicas(known: Facts, deployment: Stored | None) -> int:
     later, and a status would be written just to say so.
     """
     live = int(deployment.status.get("replicas", 0)) if deployment else 0
-    refused = known.trouble and known.trouble.reason in (Reason.PODS_REFUSED, Reason.PRIORITY_CLASS_NOT_FOUND)
-    return live if refused else max(live, known.wanted)
+    return live if known.refused else max(live, known.wanted)
 
 
 def selector(deployment: Stored | None) -> str:
@@ -85,8 +92,8 @@ def endpoint(service: Object[InferenceServiceSpec], child: Stored | None) -> str
     if child is None:
         return ""
     port = child.spec["ports"][0]["port"]
-    path = (service.spec.endpoint or Endpoint()).path
-    return f"http://{child.meta.name}.{child.meta.namespace}.svc.cluster.local:{port}{path}"
+    path = (service.spec.endpoint or Endpoint()).path or PATH
+    return f"http://{names.service_host(child.meta.name, child.meta.namespace)}:{port}{path}"
 
 
 def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
@@ -95,9 +102,9 @@ def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
     return int(found.part("value") or 0) if found else 0
 
 
-def scheduling_status(known: Facts, waiting: scheduling.Placement | None) -> str:
+def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) -> str:
     """Return in one word why pods have no place to run."""
-    if known.elsewhere:
+    if verdict.why.reason is Reason.WAITING_FOR_METAL_AGENT:
         return Reason.WAITING_FOR_METAL_AGENT
     if waiting is None:
         return ""
@@ -106,13 +113,13 @@ def scheduling_status(known: Facts, waiting: scheduling.Placement | None) -> str
     return "InsufficientResources" if "Insufficient " in waiting.complaint else Reason.UNSCHEDULABLE
 
 
-def available(known: Facts, verdict: Verdict) -> Condition:
-    """State whether requests are answered: by one pod at least."""
-    if known.ready:
+def available(known: Facts, verdict: Verdict, *, reachable: bool) -> Condition:
+    """State whether requests are answered: by one pod at least, behind a Service of ours."""
+    if known.ready and reachable:
         return condition(
             "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count
         )
-    if verdict.phase is Phase.STOPPED:
+    if known.ready or verdict.phase is Phase.STOPPED:
         return condition("Available", False, verdict.why.reason, verdict.why.message)
     return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
 
@@ -128,6 +135,8 @@ def progressing(known: Facts, verdict: Verdict, download: str) -> Condition:
         return condition("Progressing", True, Reason.DOWNLOADING, download)
     if why.reason in (Reason.STOPPING, Reason.WAITING_FOR_METAL_AGENT):
         return condition("Progressing", True, why.reason, why.message)
+    if hindrance := known.model or known.obstacle:
+        return condition("Progressing", not phases.lasts(hindrance), hindrance.reason, hindrance.text)
     return condition("Progressing", True, Reason.CREATING, known.count)
 
 
@@ -138,7 +147,7 @@ def degraded(known: Facts, verdict: Verdict) -> Condition:
     return condition("Degraded", False, verdict.why.reason, "nothing is known to be wrong")
 
 
-def gpus(known: Facts, deployment: Stored | None) -> tuple[Condition, ...]:
+def gpus(known: Facts, pods: Pods, deployment: Stored | None) -> tuple[Condition, ...]:
     """State whether pods get the GPUs that they ask for, if they ask for any."""
     containers = template(deployment).get("spec", {}).get("containers", ())
     asked = scheduling.devices(one.get("resources", {}).get("limits", {}) for one in containers)
@@ -146,7 +155,8 @@ def gpus(known: Facts, deployment: Stored | None) -> tuple[Condition, ...]:
         return ()
     if known.shortage:
         return (failing("GPUAvailable", known.shortage),)
-    if known.ready:
+    # While a change is rolled out, it may be pods of before that are ready, and they may have none.
+    if known.complete or (known.ready and pods.equipped.issuperset(name for name, _ in asked)):
         devices = ", ".join(f"{name}: {amount}" for name, amount in asked)
         return (condition("GPUAvailable", True, Reason.SUFFICIENT_GPU, f"each pod has {devices}"),)
     return (condition("GPUAvailable", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)

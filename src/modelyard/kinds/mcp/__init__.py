@@ -17,7 +17,7 @@ MCP = Kind(
     deletes=(AUTOSCALER,),
     asks=(McpHandshake,),
     conditions=("Available", "Responding", "Ready"),
-    stuck={"ready": False},
+    stuck=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=api.RULES,
 )

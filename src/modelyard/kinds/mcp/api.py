@@ -133,22 +133,22 @@ _NAME_RULE = Rule(
     "characters, because the Service is called <name>-service",
     field="metadata.name",
     holds=lambda _, meta: len(meta.name) <= NAME_LIMIT and "." not in meta.name and meta.name[:1].isalpha(),
+    at="",
 )
 
 _TIMEOUT_RULE = Rule(
-    cel="!has(self.spec.server) || !has(self.spec.server.timeout) || "
-    "(duration(self.spec.server.timeout) > duration('0s') && duration(self.spec.server.timeout) <= duration('1h'))",
+    cel="duration(self) > duration('0s') && duration(self) <= duration('1h')",
     message="spec.server.timeout must be longer than 0s and at most 1h",
     field="spec.server.timeout",
     holds=lambda spec, _: 0 < seconds(spec.server.timeout) <= 3600,
 )
 
 _TLS_RULE = Rule(
-    cel="!has(self.spec.server) || !has(self.spec.server.tls) || !self.spec.server.tls.enabled || "
-    "has(self.spec.server.tls.secretName)",
+    cel="!self.enabled || has(self.secretName)",
     message="spec.server.tls.secretName must name the Secret that holds tls.crt and tls.key while TLS is enabled",
     field="spec.server.tls.secretName",
     holds=lambda spec, _: spec.server.tls is None or not spec.server.tls.enabled or spec.server.tls.secret_name != "",
+    at="spec.server.tls",
 )
 
 RULES = (_NAME_RULE, _TIMEOUT_RULE, _TLS_RULE, *autoscale.RULES)

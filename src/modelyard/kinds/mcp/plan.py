@@ -10,6 +10,7 @@ from modelyard.core.plan import Child, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET
 from modelyard.kinds.contract import Named
+from modelyard.kinds.mcp.api import RESOURCE
 from modelyard.kinds.mcp.reads import service_name, tls_secret
 from modelyard.kinds.shared import autoscale, labels, pods, secrets, workloads
 
@@ -31,7 +32,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
         return Plan(blocked=problem)
     if problem := secrets.missing(seen, tls_secret(spec), TLS_KEYS, "spec.server.tls.secretName"):
         return Plan(blocked=problem, look_again=secrets.patience(mcp, seen.now))
-    common = labels.common("mcp", name)
+    common = labels.common(RESOURCE, name)
     return Plan(
         apply=(
             deployment(mcp, seen),
@@ -57,7 +58,7 @@ def nothing_to_run(spec: McpSpec) -> Problem | None:
 def deployment(mcp: Object[McpSpec], seen: Seen) -> Child:
     """Return the Deployment of the server's pods."""
     spec, name = mcp.spec, mcp.meta.name
-    common = labels.common("mcp", name)
+    common = labels.common(RESOURCE, name)
     secret = tls_secret(spec)
     hashes = {TLS_HASH: secrets.digest(seen.one(Named(SECRET, secret)))} if secret else {}
     pod = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from modelyard.core import names
 from modelyard.core.conditions import Condition, Truth, condition, failing, stored_condition
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
@@ -91,4 +92,5 @@ def url(mcp: Object[McpSpec]) -> str:
     """Return where the server is reached from within the cluster."""
     scheme = "https" if tls_secret(mcp.spec) else "http"
     server, meta = mcp.spec.server, mcp.meta
-    return f"{scheme}://{service_name(meta.name)}.{meta.namespace}.svc.cluster.local:{server.port}{server.path}"
+    host = names.service_host(service_name(meta.name), meta.namespace)
+    return f"{scheme}://{host}:{server.port}{server.path}"

@@ -44,10 +44,10 @@ class ModelStatus(Struct, frozen=True, rename="camel"):
     path: Annotated[str, Meta(description="Where pods find the weights.")] = ""
     cache_key: Annotated[str, Meta(description="The folder of the cache: a hash of spec.source.")] = ""
     sha256: Annotated[str, Meta(description="The hash of the one file, once a pod has computed it.")] = ""
-    source_etag: Annotated[str, Meta(description="The version that upstream had when it was first looked at.")] = field(
-        default="", name="sourceETag"
-    )
-    source_content_length: Annotated[int, Meta(description="How many bytes upstream had then.")] = 0
+    source_etag: Annotated[
+        str, Meta(description="The version that pods have, or that upstream had when it was first looked at.")
+    ] = field(default="", name="sourceETag")
+    source_content_length: Annotated[int, Meta(description="How many bytes that version has.")] = 0
     last_revalidated: Annotated[
         str | None,
         Meta(description="When upstream last told something new.", extra_json_schema={"format": "date-time"}),
@@ -69,5 +69,4 @@ COLUMNS = (
     Column("SIZE", "string", ".status.size"),
     Column("ACCELERATOR", "string", ".spec.hardware.accelerator"),
     Column("ARCH", "string", ".status.gguf.architecture", wide=True),
-    Column("REASON", "string", '.status.conditions[?(@.type=="Ready")].reason', wide=True),
 )

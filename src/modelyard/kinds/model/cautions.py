@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.conditions import Condition, condition
 from modelyard.core.reasons import Reason
-from modelyard.core.source import S3, Claim, Hub, Local, parse
+from modelyard.core.source import Claim, Local, is_collection, parse
 from modelyard.kinds.model import prefetch
 from modelyard.kinds.shared.models import Accelerator, Format, Gpu, RefreshPolicy
 
@@ -69,8 +69,7 @@ def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:
 def _unverified(spec: ModelSpec, source: Source) -> str:
     if isinstance(source, Claim):
         return _NOTHING_FETCHED
-    many = (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))
-    if many and spec.format is not Format.GGUF:
+    if is_collection(source) and spec.format is not Format.GGUF:
         return "one hash cannot vouch for many files; each is compared with what upstream says of it"
     return ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from modelyard.core.plan import Later, Plan
-from modelyard.core.reasons import Reason
 from modelyard.core.resources import JOB
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.model import prefetch
@@ -13,17 +12,14 @@ from modelyard.kinds.model.prefetch import Stage
 from modelyard.kinds.shared import secrets, weights
 
 if TYPE_CHECKING:
-    from modelyard.core.conditions import Problem
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.shared.models import ModelSpec
-
-_OF_SECRETS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
 
 
 def plan(model: Object[ModelSpec], seen: Seen) -> Plan:
     """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
     if problem := weights.trouble(model.spec, seen):
-        return Plan(blocked=problem, look_again=_patience(model, seen, problem))
+        return Plan(blocked=problem, look_again=secrets.look_again(model, seen.now, problem))
     jobs = tuple(job.ref for job in seen.all(Owned(JOB)))
     rotation = secrets.ROTATION if model.spec.source_secret_ref else None
     if not prefetch.is_wanted(model.spec, seen.policy):
@@ -36,11 +32,6 @@ def plan(model: Object[ModelSpec], seen: Seen) -> Plan:
         case Stage.FAILED:
             return Plan(look_again=_sooner(rotation, prefetch.look_again(seen)))
     return Plan(apply=prefetch.children(model, seen), look_again=_sooner(prefetch.settling(seen), rotation))
-
-
-def _patience(model: Object[ModelSpec], seen: Seen, problem: Problem) -> Later | None:
-    # Claims are watched; Secrets are not.
-    return secrets.patience(model, seen.now) if problem.reason in _OF_SECRETS else None
 
 
 def _sooner(one: Later | None, other: Later | None) -> Later | None:

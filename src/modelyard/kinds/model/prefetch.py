@@ -23,7 +23,7 @@ from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Asked, Named, Owned
 from modelyard.kinds.model import presence
 from modelyard.kinds.shared import downloader, downloads, labels, pods, podtrouble, secrets, weights
-from modelyard.kinds.shared.models import MODEL_LABEL, Accelerator, Format
+from modelyard.kinds.shared.models import MODEL, MODEL_LABEL, Accelerator, Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,6 @@ SETTLING_SECONDS: Final = 10.0
 _KEPT_SECONDS: Final = 86400
 _HOPELESS: Final = tuple(code for code in downloads.ENDINGS if code != downloads.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
-
-_REMEDIES: Final = podtrouble.Remedies(room="free or add what is missing, or set spec.prefetchTolerations")
 
 
 class Stage(StrEnum):
@@ -100,8 +98,9 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
         memory = presence.remembered(model, seen)
         return Stage.DONE if memory and memory.confirmed else Stage.TO_BEGIN
     wanted = _notes(model, seen)
-    if _ended(job, "Complete"):
-        same = job.meta.annotation(ORDER) == wanted[ORDER] and presence.has_cache(seen)
+    if complete := _ended(job, "Complete"):
+        since = str(complete.get("lastTransitionTime", ""))
+        same = job.meta.annotation(ORDER) == wanted[ORDER] and presence.has_cache(seen, since)
         return Stage.DONE if same else Stage.OUTDATED
     failed = _ended(job, "Failed")
     if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _wait(job, seen) <= 0):
@@ -142,7 +141,7 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
 def trouble(seen: Seen) -> Problem | None:
     """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
     settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
-    return podtrouble.first_trouble(settled, _REMEDIES)
+    return podtrouble.first_trouble(settled, downloads.REMEDIES)
 
 
 def settling(seen: Seen) -> Later | None:
@@ -189,7 +188,7 @@ def _body(model: Object[ModelSpec], seen: Seen) -> Json:
 
 
 def _labels(name: str) -> dict[str, str]:
-    ours = labels.common("model", name)
+    ours = labels.common(MODEL, name)
     # Without `app`: Services of other kinds select their pods by it, and may have the same name.
     del ours["app"]
     documented = {names.NAME_LABEL: "llmkube", "app.kubernetes.io/component": "model-prefetch"}

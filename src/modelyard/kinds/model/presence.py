@@ -20,7 +20,7 @@ from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Every, Named
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.shared import downloader, downloads
-from modelyard.kinds.shared.models import MODEL_LABEL, Accelerator
+from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL, Accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,19 +39,19 @@ class Fetched(Struct, frozen=True):
 
     words: tuple[str, ...]
     """What its downloader was told first."""
+    container: str = downloads.CONTAINER
 
     def __call__(self, pod: Stored) -> downloads.Report | None:
         """Return what the pod reports; None while it reports nothing, or reports of other weights."""
-        report = downloads.report(pod)
+        report = downloads.report(pod, self.container)
         if report is None or (report.problem is None and not report.file):
             return None
-        return report if self.words == _told(pod)[: len(self.words)] else None
+        return report if self.words == self._told(pod)[: len(self.words)] else None
 
-
-def _told(pod: Stored) -> tuple[str, ...]:
-    spec = pod.spec
-    containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
-    return tuple(next((one.get("args", ()) for one in containers if one.get("name") == downloads.CONTAINER), ()))
+    def _told(self, pod: Stored) -> tuple[str, ...]:
+        spec = pod.spec
+        containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
+        return tuple(next((one.get("args", ()) for one in containers if one.get("name") == self.container), ()))
 
 
 class Presence(Struct, frozen=True):
@@ -63,6 +63,9 @@ class Presence(Struct, frozen=True):
     sha256: str = ""
     size: str = ""
     """Empty: not known."""
+    etag: str = ""
+    """The version that a pod has, as the source called it."""
+    bytes: int = 0
     fetched_anew: bool = False
     """Whether pods have other weights by now than they had before, from the same source."""
 
@@ -72,39 +75,47 @@ class Presence(Struct, frozen=True):
         return self.said.status is Truth.TRUE
 
 
-def pods(model: Object[ModelSpec], policy: Policy) -> Every | None:
-    """Return the pods that bring these weights, whoever owns them; None when no pod ever does."""
+def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every, ...]:
+    """Return the pods that bring these weights, whoever owns them: to serve them, or to draft with. Empty: none do."""
     spec, meta = model.spec, model.meta
     source = parse(spec.source)
     if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
-        return None
-    order = downloader.Order(meta.namespace, meta.name, spec, source, Loads.FILE)
-    facet = Fetched(downloader.recognised_by(order, policy))
-    return Every(POD, facet, meta.namespace, ((MODEL_LABEL, names.short(meta.name)),))
+        return ()
+    words = downloader.recognised_by(downloader.Order(meta.namespace, meta.name, spec, source, Loads.FILE), policy)
+    name = names.short(meta.name)
+    return (
+        Every(POD, Fetched(words), meta.namespace, ((MODEL_LABEL, name),)),
+        Every(POD, Fetched(words, downloads.DRAFT_CONTAINER), meta.namespace, ((DRAFT_LABEL, name),)),
+    )
 
 
 def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
     """Name the pods that bring the weights, and the cache, if they are said to be in there."""
-    if found := pods(model, policy):
-        yield found
+    yield from pods(model, policy)
     if stored_condition(model.before, TYPE).get("status") == Truth.TRUE:
         yield CACHE
 
 
-def has_cache(seen: Seen) -> bool:
-    """Whether there is a cache that outlives pods and services."""
+def has_cache(seen: Seen, since: str) -> bool:
+    """Whether there is a cache that outlives pods and services, and was there at that time: a newer one is empty."""
+    claim = seen.one(CACHE)
     shared = seen.policy.cache_path and seen.policy.cache_mode is CacheMode.SHARED
-    return bool(shared) and seen.one(CACHE) is not None
+    # One that is being deleted goes only when no pod names it any more, and a Job that is done still has a pod.
+    if not shared or claim is None or claim.meta.deleting:
+        return False
+    # All times of the API are in UTC and of one form, so that the text tells which is earlier.
+    return not since or (claim.meta.creation_timestamp or "") <= since
 
 
 def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
     """Return what is known of the weights: from pods that are there, else from what pods said before they went."""
-    read = pods(model, seen.policy)
-    if read is None:
+    brought_by = pods(model, seen.policy)
+    if not brought_by:
         return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _nobody_looks(model.spec)))
-    latest_last = sorted(seen.all(read), key=lambda pod: pod.meta.creation_timestamp or "")
-    reports = [report for pod in latest_last if isinstance(report := read.facet(pod), downloads.Report)]
-    if good := [report for report in reports if report.problem is None]:
+    found = [(pod.meta.creation_timestamp or "", read.facet(pod)) for read in brought_by for pod in seen.all(read)]
+    latest_last = sorted(found, key=lambda pair: pair[0])
+    reports = [report for _, report in latest_last if isinstance(report, downloads.Report)]
+    if good := [report for report in reports if report.problem is None and _is_wanted(model.spec, report.sha256)]:
         return _brought(model, good[-1])
     if problem := next((report.problem for report in reversed(reports) if report.problem), None):
         return Presence(failing(TYPE, problem), problem)
@@ -125,6 +136,8 @@ def _brought(model: Object[ModelSpec], report: downloads.Report) -> Presence:
         said=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),
         sha256=report.sha256,
         size=size_text(report.bytes),
+        etag=report.etag,
+        bytes=report.bytes,
         fetched_anew=bool(before) and before != report.sha256,
     )
 
@@ -145,10 +158,15 @@ def _stands(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
     """Whether a memory still holds: weights stay in the cache, and a failure may be over once the spec changes."""
     if truth is Truth.FALSE:
         return bool(model.before.get("observedGeneration") == model.meta.generation)
-    if truth is Truth.UNKNOWN or not has_cache(seen):
+    since = str(stored_condition(model.before, TYPE).get("lastTransitionTime", ""))
+    if truth is Truth.UNKNOWN or not has_cache(seen, since):
         return False
-    wanted, had = model.spec.sha256.lower(), str(model.before.get("sha256", ""))
-    return not (wanted and had and wanted != had)
+    return _is_wanted(model.spec, str(model.before.get("sha256", "")))
+
+
+def _is_wanted(spec: ModelSpec, sha256: str) -> bool:
+    """Whether weights with this hash are those that the spec means now. Several files have none."""
+    return not sha256 or spec.sha256.lower() in ("", sha256)
 
 
 def stated_before(status: Json, kind: str) -> Condition | None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.shared.models import ModelSpec
 
 _FIELD: Final = "spec.source"
-_SOURCE: Final = "self.spec.source"
-_LOWER: Final = "self.spec.source.lowerAscii()"
+_SOURCE: Final = "self"
+_LOWER: Final = "self.lowerAscii()"
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _REPOSITORY: Final = f"{_WORD}/{_WORD}(@[^/@]+)?"
 _HUB_PAGE: Final = "^https?://(www[.]huggingface[.]co|huggingface[.]co|hf[.]co)(/|$)"
@@ -82,8 +82,7 @@ _SOURCES: Final = (
 )
 
 _FRACTION: Final = Rule(
-    cel="!has(self.spec.hardware) || !has(self.spec.hardware.memoryFraction) || "
-    "self.spec.hardware.memoryFraction > 0.0",
+    cel="self > 0.0",
     message="spec.hardware.memoryFraction must be more than 0 and at most 1",
     field="spec.hardware.memoryFraction",
     holds=lambda spec, _: spec.hardware.memory_fraction is None or spec.hardware.memory_fraction > 0,

@@ -22,6 +22,7 @@ from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
+    from modelyard.core.stored import Json
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.shared.models import ModelSpec
 
@@ -43,7 +44,7 @@ def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome) -> ModelSt
     reported = presence(model, seen)
     stands = standing(model, seen, outcome, reported.problem)
     present = confirmed_by_the_job(reported) if stands.reason is Reason.MODEL_PREFETCHED else reported
-    known = upstream(model, seen, fetched_anew=present.fetched_anew)
+    known = upstream(model, seen, present)
     learned = size_text(known.first.length) if known.first.length else "0"
     return ModelStatus(
         phase=stands.phase,
@@ -83,6 +84,11 @@ def path(model: Object[ModelSpec], seen: Seen) -> str:
     if model.spec.hardware.accelerator is Accelerator.METAL:
         return ""
     return prefetch.storage(model, seen.policy).model
+
+
+def stuck(_: Json, problem: Problem) -> Json:
+    """Return what changes while no status can be worked out: only a spec that makes no sense may not be served."""
+    return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
 def standing(model: Object[ModelSpec], seen: Seen, outcome: Outcome, reported: Problem | None) -> Standing:

@@ -1,7 +1,8 @@
 """What upstream, where the weights come from, says of them: its version, its size, its GGUF header.
 
 The operator looks without credentials, and nothing waits for it. What was learned is kept in the status for as long as
-the source is the same. The first version that was seen is what later ones are compared with.
+the source is the same. The version that pods have is what later ones are compared with; where pods cannot tell, it is
+the first that was seen.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer
     from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.model.presence import Presence
     from modelyard.kinds.shared.models import ModelSpec
 
 TYPE: Final = "SourceDrifted"
@@ -46,6 +48,12 @@ class Fingerprint(Struct, frozen=True):
             return self.etag != other.etag
         return bool(self.length and other.length) and self.length != other.length
 
+    def after(self, found: Fingerprint, *, fetched_anew: bool) -> Fingerprint:
+        """Return what to compare with from now on: nothing, if what was found may be older than what pods fetched."""
+        if fetched_anew:
+            return Fingerprint()
+        return found if self == Fingerprint() else self
+
 
 class Upstream(Struct, frozen=True):
     """What is known of upstream."""
@@ -58,10 +66,11 @@ class Upstream(Struct, frozen=True):
     gguf: GgufReport | None = None
 
 
-def question(spec: ModelSpec, policy: Policy) -> Asked | None:
+def question(model: Object[ModelSpec], policy: Policy) -> Asked | None:
     """Return what to ask; None when there is no single file, or when only pods may read it."""
-    url = _url(spec)
-    return Asked(RemoteWeights(url, policy.revalidate_seconds, gguf=spec.format is Format.GGUF)) if url else None
+    url, gguf = _url(model.spec), model.spec.format is Format.GGUF
+    known = str(model.before.get("sourceETag", "")) if is_same_source(model) else ""
+    return Asked(RemoteWeights(url, policy.revalidate_seconds, gguf, known)) if url else None
 
 
 def _url(spec: ModelSpec) -> str:
@@ -75,9 +84,9 @@ def _url(spec: ModelSpec) -> str:
     return ""
 
 
-def upstream(model: Object[ModelSpec], seen: Seen, *, fetched_anew: bool) -> Upstream:
+def upstream(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream:
     """Return what is known, from the latest answer or from what was known before."""
-    asked = question(model.spec, seen.policy)
+    asked = question(model, seen.policy)
     before = _remembered(model)
     if asked is None:
         why = "upstream is compared only where spec.source names one file that can be read without a Secret"
@@ -85,13 +94,20 @@ def upstream(model: Object[ModelSpec], seen: Seen, *, fetched_anew: bool) -> Ups
     answer = seen.answer(asked)
     if answer is None or not answer.ok:
         return _unanswered(answer, before)
-    found = _fingerprint(answer.value)
-    if before.since is None or fetched_anew:
-        return Upstream(_in_sync(), found, timestamp(seen.now), _header(answer.value) or before.gguf)
-    drifted = before.first.differs(found)
-    said = _drifted(model.spec) if drifted else _in_sync()
-    since = before.since if said.status == before.said.status else timestamp(seen.now)
-    return Upstream(said, before.first, since, before.gguf or _header(answer.value))
+    found, header = _fingerprint(answer.value), _header(answer.value)
+    first = _of_pods(model.spec, present) or before.first.after(found, fetched_anew=present.fetched_anew)
+    # Pods may have fetched long after the operator looked: what they have is compared with the next look.
+    moved = first != before.first
+    said = _drifted(model.spec) if not moved and first.differs(found) else _in_sync()
+    news = before.since is None or moved or said.status != before.said.status
+    since = timestamp(seen.now) if news else before.since
+    return Upstream(said, first, since, before.gguf or header if first.differs(found) else header or before.gguf)
+
+
+def _of_pods(spec: ModelSpec, present: Presence) -> Fingerprint | None:
+    """Return the version that pods have, where they call it as the operator does: the hub tells them another name."""
+    known = present.etag and isinstance(parse(spec.source), Web)
+    return Fingerprint(present.etag, present.bytes) if known else None
 
 
 def _unanswered(answer: Answer | None, before: Upstream) -> Upstream:

@@ -55,11 +55,12 @@ class Autoscaling(Struct, frozen=True, rename="camel"):
 
 RULES = (
     Rule(
-        cel="!has(self.spec.hpa) || !has(self.spec.hpa.config) || "
-        "self.spec.hpa.config.minReplicas <= self.spec.hpa.config.maxReplicas",
+        # The default of the block is checked against this before the defaults of its fields are in it.
+        cel="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
         message="spec.hpa.config.minReplicas must not be larger than spec.hpa.config.maxReplicas",
         field="spec.hpa.config.minReplicas",
         holds=lambda spec, _: spec.hpa.config.min_replicas <= spec.hpa.config.max_replicas,
+        at="spec.hpa.config",
     ),
     Rule(
         cel="!has(self.spec.hpa) || !has(self.spec.hpa.config) || !has(self.spec.hpa.config.scaleTargetRef) || "
@@ -68,6 +69,7 @@ RULES = (
         message="spec.hpa.config.scaleTargetRef can only be the Deployment of this object: leave it out",
         field="spec.hpa.config.scaleTargetRef",
         holds=lambda spec, meta: _targets_own(spec.hpa.config.scale_target_ref, meta.name),
+        at="",
     ),
 )
 

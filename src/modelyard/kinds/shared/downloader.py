@@ -17,7 +17,7 @@ from modelyard.core import names
 from modelyard.core.plan import Once
 from modelyard.core.policy import AccessMode, CacheMode, Policy
 from modelyard.core.resources import VOLUME_CLAIM
-from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, parts, redacted
+from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, is_collection, parts, redacted
 from modelyard.engines.contract import Loads
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.downloads import CONTAINER
@@ -57,10 +57,7 @@ class Order(Struct, frozen=True):
     @property
     def many(self) -> bool:
         """Whether the source names a collection of files, of which the engine serves the folder."""
-        many = (isinstance(self.source, Hub) and not self.source.file) or (
-            isinstance(self.source, S3) and self.source.key.endswith("/")
-        )
-        return many and self.loads is Loads.FOLDER
+        return is_collection(self.source) and self.loads is Loads.FOLDER
 
     @property
     def is_folder(self) -> bool:

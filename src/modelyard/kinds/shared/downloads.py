@@ -23,14 +23,21 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CONTAINER: Final = "model-downloader"
-"""What the container is called. That of a draft model has a prefix."""
-
-STOPPED: Final = 143
-"""It was told to stop. That says nothing of the weights, and it runs again."""
+"""What the container is called."""
+DRAFT: Final = "draft"
+"""The prefix of everything in a pod that has to do with the weights of a draft model."""
+DRAFT_CONTAINER: Final = f"{DRAFT}-{CONTAINER}"
 
 TRANSIENT: Final = 17
 """The source could not be reached. The same download may succeed later."""
 
+REMEDIES: Final = podtrouble.Remedies(
+    memory="free memory on its node, or raise what a LimitRange of the namespace gives to containers",
+    room="free or add what is missing, or set spec.prefetchTolerations",
+)
+
+_SIGNALS: Final = 128
+"""A program that a signal ended has a code above this, and so has one that was told to stop."""
 _MIB, _GIB = 2**20, 2**30
 
 
@@ -100,6 +107,7 @@ class Result(Struct, frozen=True):
     bytes: int = 0
     sha256: str = ""
     file: str = ""
+    etag: str = ""
 
 
 class Report(Struct, frozen=True):
@@ -110,6 +118,8 @@ class Report(Struct, frozen=True):
     bytes: int = 0
     sha256: str = ""
     file: str = ""
+    etag: str = ""
+    """What the source told of the version of the one file."""
 
 
 def report(pod: Stored, container: str = CONTAINER) -> Report | None:
@@ -166,11 +176,13 @@ def _is_downloader(container: Json) -> bool:
 
 def _read(container: str, ended: Json) -> Report | None:
     code, line = int(ended.get("exitCode", 0)), _result(str(ended.get("message", "")))
-    if code == STOPPED:
-        return None
     if code == 0:
-        return Report(bytes=line.bytes, sha256=line.sha256, file=line.file)
-    return Report(problem=_problem(code, line) or podtrouble.crash(container, ended, podtrouble.USUAL))
+        return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
+    problem = _problem(code, line) or podtrouble.crash(container, ended, REMEDIES)
+    if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
+        # Somebody ended it, who may have meant the pod: that says nothing of the weights, and it runs again.
+        return None
+    return Report(problem=problem)
 
 
 def _result(message: str) -> Result:
@@ -193,8 +205,9 @@ def _problem(code: int, line: Result) -> Problem | None:
 
 
 def _readable(message: str) -> str:
-    """Shorten big numbers. Room on a shared volume changes all the time; rounded, it is news less often."""
-    return re.sub(r"\b\d{7,}\b( bytes)?", lambda found: _amount(int(found[0].split()[0])), message)
+    """Shorten big sizes. Room on a shared volume changes all the time; rounded, it is news less often."""
+    # Only what is said to be bytes: names of files have long numbers, too, such as dates.
+    return re.sub(r"\b(\d{7,}) bytes\b", lambda found: _amount(int(found[1])), message)
 
 
 def in_our_words(remedy: str) -> str:

@@ -6,6 +6,7 @@ plugins.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ Json = dict[str, Any]
 NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 """What NVIDIA's feature discovery writes on nodes: the memory of one GPU in MiB."""
+
+_AS_SOLD = Fraction(10**9, 2**30)
+"""A card tells less memory than it is sold with (T4: 15360 MiB, L4: 23034). Who asks for 16Gi means a card of 16 GB."""
 
 _BY_ACCELERATOR = {Accelerator.ROCM: AMD, Accelerator.INTEL: INTEL}
 
@@ -87,7 +91,9 @@ def with_memory(found: Devices, memory: str | None) -> Json:
     """
     if not memory or not found.count or found.vendor != NVIDIA:
         return {}
-    least = ceil(quantity(memory) / found.count / 2**20)
+    least = ceil(quantity(memory) * _AS_SOLD / found.count / 2**20)
+    if not least:
+        return {}
     enough = {"key": MEMORY_LABEL, "operator": "Gt", "values": [str(least - 1)]}
     unknown = {"key": MEMORY_LABEL, "operator": "DoesNotExist"}
     terms = [{"matchExpressions": [expression]} for expression in (enough, unknown)]

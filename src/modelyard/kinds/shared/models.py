@@ -19,10 +19,14 @@ MODEL = Resource("inference.llmkube.dev", "v1alpha1", "Model", "models")
 MODEL_LABEL = "inference.llmkube.dev/model"
 """On every pod that has to do with the weights of a Model: the Model's name, shortened to what a label holds."""
 
-_EXTENDED_RESOURCE = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9._]*[a-z0-9])?$"
+DRAFT_LABEL = "modelyard.dev/draft-model"
+"""On pods that have a second Model, to draft answers with: its name, shortened in the same way."""
 
-Amount = Annotated[str, Meta(pattern=AMOUNT_PATTERN, min_length=1, max_length=32)]
-ExtendedResource = Annotated[str, Meta(pattern=_EXTENDED_RESOURCE, min_length=1, max_length=317)]
+EXTENDED_RESOURCE = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9._]*[a-z0-9])?$"
+
+Amount = Annotated[str, Meta(pattern=f"^$|{AMOUNT_PATTERN}", max_length=32)]
+"""A quantity. Empty means left out: templates of manifests write that where nobody chose anything."""
+ExtendedResource = Annotated[str, Meta(pattern=EXTENDED_RESOURCE, min_length=1, max_length=317)]
 LayerRange = Annotated[str, Meta(pattern=r"^[0-9]{1,5}-[0-9]{1,5}$", max_length=11)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from modelyard.core.conditions import Problem
+from modelyard.core.conditions import Problem, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.shared import scheduling
 
@@ -21,16 +21,27 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _RESTARTS_THAT_ARE_A_LOOP = 2
+_KILLED_FOR_MEMORY = "OOMKilled"
 
 
 class Remedies(Struct, frozen=True):
     """What to do about trouble, where that names fields which kinds call differently."""
 
-    memory: str = "raise resources.limits.memory"
-    room: str = "free or add what is missing, or lower resources.requests"
+    memory: str = "raise spec.resources.limits.memory"
+    room: str = "free or add what is missing, or lower spec.resources.requests"
 
 
 USUAL = Remedies()
@@ -38,20 +49,44 @@ USUAL = Remedies()
 
 def first_trouble(pods: Iterable[Stored], remedies: Remedies = USUAL) -> Problem | None:
     """Return the trouble of the first pod that has any; pods that are going away are left out."""
-    troubles = (of_containers(pod, remedies) or _unscheduled(pod, remedies) for pod in pods if not pod.meta.deleting)
+    there = (pod for pod in pods if not pod.meta.deleting)
+    troubles = (of_containers(pod, remedies) or of_node(pod) or _unscheduled(pod, remedies) for pod in there)
     return next((problem for problem in troubles if problem), None)
+
+
+def of_node(pod: Stored) -> Problem | None:
+    """Return that the node of a pod is lost.
+
+    A node that reports says the same of a pod and of its containers; without it, the control plane speaks for the pod
+    alone. A pod with readiness gates may wait for those instead.
+    """
+    status, spec = pod.status, pod.spec
+    said = [stored_condition(status, kind).get("status") for kind in ("Ready", "ContainersReady")]
+    if said != ["False", "True"] or spec.get("readinessGates"):
+        return None
+    return Problem(
+        Reason.NODE_NOT_READY,
+        f"a pod is on the node {spec.get('nodeName', '')}, which is not ready or does not report",
+        "mend the node; Kubernetes replaces the pod after five minutes, if there is another place for it",
+    )
 
 
 def of_containers(pod: Stored, remedies: Remedies) -> Problem | None:
     """Return what keeps the first container that has trouble from running."""
     status = pod.status
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    return next((problem for one in containers if (problem := _container_trouble(one, remedies))), None)
+    unready_since = str(stored_condition(status, "Ready").get("lastTransitionTime", ""))
+    blamed = (one for one in containers if not one.get("ready") and not _served(one, unready_since))
+    return next((problem for one in blamed if (problem := _container_trouble(one, remedies))), None)
+
+
+def _served(status: Json, unready_since: str) -> bool:
+    """Whether a container was ready since it last started: then what ended it before is over, however often it did."""
+    started = str(status.get("state", {}).get("running", {}).get("startedAt") or "")
+    return bool(started) and started < unready_since
 
 
 def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
-    if status.get("ready"):
-        return None
     name, waiting = status.get("name", ""), status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     if reason in _IMAGE_REASONS:
@@ -62,9 +97,18 @@ def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
         )
     if reason in _CONFIG_REASONS:
         return _config_trouble(name, str(waiting.get("message", "")))
-    if reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP:
-        return crash(name, status.get("lastState", {}).get("terminated", {}), remedies)
+    ended = _ending(status)
+    looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP
+    # To lack memory is no accident of one start: the next one lacks it, too.
+    if looping or ended.get("reason") == _KILLED_FOR_MEMORY:
+        return crash(name, ended, remedies)
     return None
+
+
+def _ending(status: Json) -> Json:
+    """Return how a container ended last; empty when it never did."""
+    found = (status.get(name, {}).get("terminated") for name in ("state", "lastState"))
+    return next((ended for ended in found if ended), {})
 
 
 def _image_remedy(reason: str, message: str) -> str:
@@ -86,7 +130,7 @@ def _config_trouble(container: str, message: str) -> Problem:
 
 def crash(container: str, terminated: Json, remedies: Remedies) -> Problem:
     """Return what is known of a container that keeps exiting, from how it ended last."""
-    if terminated.get("reason") == "OOMKilled":
+    if terminated.get("reason") == _KILLED_FOR_MEMORY:
         return Problem(
             Reason.OUT_OF_MEMORY,
             f"container {container} was killed because it ran out of memory",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.core.quantities import quantity
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -117,7 +119,8 @@ def complaints(message: str) -> tuple[str, ...]:
 
 def devices(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int], ...]:
     """Return what containers ask for that only devices have. Kubernetes' own resources have no domain in their name."""
-    asked = ((name, int(amount)) for one in limits for name, amount in one.items() if "/" in name)
+    # Webhooks and LimitRanges add resources of their own, and the API server writes 8000 of them as 8k.
+    asked = ((name, int(quantity(amount))) for one in limits for name, amount in one.items() if "/" in name)
     return tuple(sorted((name, amount) for name, amount in asked if amount))
 
 

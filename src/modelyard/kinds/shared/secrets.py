@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROTATION = Later(60.0, "Secrets are read by name, not watched")
 """How soon a changed Secret is noticed."""
 
+_REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
+
 
 def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem | None:
     """Return what is wrong with a Secret that a field names: it is absent, or lacks a key."""
@@ -41,6 +43,11 @@ def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem |
             "add what is missing, or name another Secret",
         )
     return None
+
+
+def look_again(obj: Object[Any], now: datetime, problem: Problem) -> Later | None:
+    """Return when to look again if the problem is a Secret that is missed: other things are watched."""
+    return patience(obj, now) if problem.reason in _REASONS else None
 
 
 def patience(obj: Object[Any], now: datetime) -> Later:

@@ -109,11 +109,11 @@ def progress(stored: Stored | None) -> Progress:
         current=observed and updated == total,
         settled=observed and updated == total == wanted,
         template=fingerprint(spec.get("template", {})),
-        problem=_trouble(status) if observed else None,
+        problem=_trouble(stored.meta.name, spec, status) if observed else None,
     )
 
 
-def _trouble(status: Json) -> Problem | None:
+def _trouble(name: str, spec: Json, status: Json) -> Problem | None:
     by_type = {entry.get("type"): entry for entry in status.get("conditions", ())}
     failure = by_type.get("ReplicaFailure", {})
     if failure.get("status") == "True":
@@ -121,6 +121,12 @@ def _trouble(status: Json) -> Problem | None:
             Reason.PODS_REFUSED,
             f"the cluster refuses to create pods: {failure.get('message', '')}",
             "remove what the message names, or ask whoever runs the cluster",
+        )
+    if spec.get("paused") and status.get("updatedReplicas", 0) < max(1, status.get("replicas", 0)):
+        return Problem(
+            Reason.ROLLOUT_STUCK,
+            f"the Deployment {name} is paused, so the latest change does not reach its pods",
+            f"resume it with `kubectl rollout resume deployment {name}`",
         )
     stuck = by_type.get("Progressing", {})
     if stuck.get("status") == "False" and stuck.get("reason") == "ProgressDeadlineExceeded":
