@@ -9,8 +9,9 @@ import pytest
 
 from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM
 from tests.support.calls import WRITES, Match
-from tests.support.faults import Answer, Cut, Delay, Hold, HoldEvents, Kill, Rule
+from tests.support.faults import FOREVER, Answer, Cut, Delay, Hold, HoldEvents, Kill, Rule
 from tests.support.mcps import create, edit, until_ready
+from tests.support.services import SERVICES, create_pair, until_service
 from tests.support.subjects import MCP_SERVER, MODEL_AND_SERVICE, SUBJECTS, Subject
 
 if TYPE_CHECKING:
@@ -155,3 +156,20 @@ async def test_a_request_that_hangs_holds_up_nobody_else(
     await until_ready(recorder, namespace, "other")
     gate.set()
     await until_ready(recorder, namespace, "stuck")
+
+
+async def test_a_status_that_has_no_place_is_tried_again_until_it_has(
+    cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess
+) -> None:
+    """The answer of a definition without its status subresource, which is also that of an object that is gone."""
+    statuses = Match(verbs=WRITES, namespace=namespace, resource=SERVICES.label, subresource="status")
+    rule = proxy.arm(Rule(statuses, Answer(404, "NotFound"), times=FOREVER))
+    await proxied.start()
+    await create_pair(cluster.controlplane.admin, namespace)
+    async with asyncio.timeout(30):
+        # More often than anything that happens to its children would make it try.
+        while rule.strikes < 8:
+            await asyncio.sleep(0.05)
+    proxy.disarm()
+    await until_service(recorder, namespace)
+    assert proxied.log.read_text().count("lost the status subresource?") == 1

@@ -13,9 +13,11 @@ from modelyard.kube.errors import (
     Forbidden,
     KubeError,
     NotFound,
+    StillBusy,
     TooManyRequests,
     Unavailable,
 )
+from modelyard.kube.patience import Patience
 from tests.kube.scripted import answer, client_of, listing, lost, pod, serving, status, stream, text
 
 KEY = Key("a", "one")
@@ -82,14 +84,14 @@ async def test_a_delete_names_the_uid() -> None:
 async def test_a_list_is_read_page_by_page() -> None:
     script = (listing(pod("one", 3), revision=9, token="more/&?"), listing(pod("two", 4), revision=9))
     async with serving(*script) as server, client_of(server) as client:
-        first = await client.list_page(POD, "a", "app=x,tier in (y, z)", 1, field_selector="spec.nodeName=n")
-        second = await client.list_page(POD, "", "", 1, first.token, "9")
+        first = await client.list_page(POD, "a", "app=x,tier in (y, z)", 2, field_selector="spec.nodeName=n")
+        second = await client.list_page(POD, "", "", 2, first.token, "9")
     assert ([item.meta.name for item in first.items], first.revision, first.token) == (["one"], 9, "more/&?")
     assert ([item.meta.name for item in second.items], second.token) == (["two"], "")
     selectors = {"labelSelector": "app=x,tier in (y, z)", "fieldSelector": "spec.nodeName=n"}
-    assert server.asked[0].query == {"limit": "1", **selectors}
+    assert server.asked[0].query == {"limit": "2", **selectors}
     assert server.asked[0].path == "/api/v1/namespaces/a/pods"
-    assert server.asked[1].query == {"limit": "1", "continue": "more/&?", "resourceVersion": "9"}
+    assert server.asked[1].query == {"limit": "2", "continue": "more/&?", "resourceVersion": "9"}
     assert server.asked[1].path == "/api/v1/pods"
 
 
@@ -198,3 +200,19 @@ async def test_bodies_survive_the_way() -> None:
     async with serving(answer(pod("one", 1))) as server, client_of(server) as client:
         await client.create(POD, body)
     assert msgspec.json.decode(server.asked[0].body) == body
+
+
+async def test_a_busy_server_is_left_alone_for_as_long_as_it_asked_but_for_nothing_else() -> None:
+    now = 0.0
+    script = (status(429, headers={"Retry-After": "7"}), answer(pod("one", 3)))
+    async with serving(*script) as server, client_of(server, patience=Patience(lambda: now)) as client:
+        with pytest.raises(TooManyRequests):
+            await client.get(POD, Key("a", "one"))
+        now = 2.0
+        with pytest.raises(StillBusy, match="asked us to wait") as refused:
+            await client.get(POD, Key("a", "two"))
+        assert (refused.value.retry_after, len(server.asked)) == (5.0, 1)
+        await client.get(DEPLOYMENT, Key("a", "one"))
+        now = 7.0
+        await client.get(POD, Key("a", "two"))
+    assert len(server.asked) == 3

@@ -391,6 +391,19 @@ async def test_a_server_that_cannot_resume_is_read_anew() -> None:
     assert running.sink.items == {"two": 4}
 
 
+async def test_a_server_that_was_put_back_to_an_old_state_is_read_anew() -> None:
+    script = (
+        stream(*initial(ONE, TWO, revision=10), bookmark(900), then="cut"),
+        stream(*initial(pod("one", 2), revision=40), event("ADDED", pod("three", 41))),
+    )
+    async with following(*script) as running:
+        running.server.revision = 40
+        await running.sink.hears("upsert three @41")
+    assert running.asked == ["all", "all"]
+    assert running.sink.items == {"one": 2, "three": 41}
+    assert running.sink.troubles == []
+
+
 async def test_a_big_object_is_taken() -> None:
     big = pod("big", 11, spec={"text": "x" * 1_400_000})
     async with following(stream(*initial(ONE, revision=10), event("ADDED", big))) as running:

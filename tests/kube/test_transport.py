@@ -298,6 +298,20 @@ async def test_a_client_certificate_is_shown_and_its_successor_after_it(tls: Tls
             assert (await transport.request("GET", "/x")).body == b"bob"
 
 
+async def test_a_new_authority_of_the_cluster_is_read_when_the_old_one_does_not_fit(tls: Tls, tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("in the middle of a rotation")
+    old = Authority.open(tmp_path / "old", "old").certificate_file.read_text()
+    trust = {"authority": old, "authority_file": file, "server_name": "api.example"}
+    async with serving(shown, tls=tls.context) as server, transport_to(server.url, **trust) as transport:
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="cannot be reached"):
+                await transport.request("GET", "/")
+            file.write_text(tls.pem)
+        assert (await transport.request("GET", "/")).status == 200
+    assert len(server.asked) == 1
+
+
 async def test_a_key_that_does_not_fit_is_reported(tls: Tls) -> None:
     mixed = Identity(certificate=tls.client("a").certificate, key=tls.client("b").key)
     async with serving(shown, tls=tls.context) as server:

@@ -208,6 +208,27 @@ def test_a_list_shows_that_what_we_deleted_is_gone(heard: Heard):
     assert heard.revision == 0
 
 
+def test_after_a_restore_the_list_is_believed_in_everything(heard: Heard):
+    heard.cache.replace([stored("a", 3), stored("gone", 4)], revision=5)
+    heard.cache.upsert(stored("a", 80))
+    heard.cache.upsert(stored("lost", 81))
+    heard.cache.remove(stored("gone", 90))
+    heard.changes.clear()
+    heard.cache.replace([stored("a", 3), stored("gone", 4)], revision=50)
+    assert {item.meta.name: item.meta.revision for item in heard.cache.all()} == {"a": 3, "gone": 4}
+    assert heard.changes == [(80, 3), (0, 4), (81, 0)]
+    heard.cache.upsert(stored("a", 51))
+    assert heard.revision == 51
+
+
+def test_a_restore_that_leaves_a_gap_in_the_revisions_is_believed_too(heard: Heard):
+    heard.cache.upsert(stored("a", 80))
+    heard.cache.upsert(stored("b", 81))
+    heard.cache.remove(stored("b", 90))
+    heard.cache.replace([stored("a", 3), stored("b", 4)], revision=1_000_000)
+    assert {item.meta.name: item.meta.revision for item in heard.cache.all()} == {"a": 3, "b": 4}
+
+
 def test_children_are_found_by_their_owner(heard: Heard):
     heard.cache.upsert(stored("a", 1, owner="tools:u1"))
     heard.cache.upsert(stored("b", 2, owner="other:u2"))

@@ -98,9 +98,24 @@ def test_pruning_is_remembered_for_one_child(counted: Counted):
 
 
 def test_a_child_that_is_gone_is_forgotten(counted: Counted):
-    counted.repair(REPAIRS)
     counted.contest.judge(CHILD, FIELD)
     counted.contest.will_prune(CHILD)
     counted.contest.forget(CHILD.meta.uid)
     assert counted.contest.settled(CHILD, FIELD) is None
     assert not counted.contest.prunes(CHILD)
+
+
+def test_a_fight_over_the_label_by_which_a_child_is_watched_ends_too(counted: Counted):
+    for _ in range(REPAIRS):
+        counted.repair(1)
+        counted.contest.forget(CHILD.meta.uid)
+    problem = counted.contest.settled(CHILD, FIELD)
+    assert problem is not None
+    assert problem.reason is Reason.FIELD_CONTESTED
+
+
+def test_fights_that_are_over_are_forgotten(counted: Counted):
+    counted.repair(REPAIRS)
+    counted.clock.advance(WINDOW)
+    counted.contest.settled(stored("other"), FIELD)
+    assert set(counted.contest._repairs) == {"uid-of-other"}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from modelyard.core.reasons import PROBLEMS, Reason
-from modelyard.kube.errors import from_answer
+from modelyard.kube.errors import StillBusy, from_answer
 from modelyard.runtime.apply import ending
 
 AUTHORIZER = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
@@ -42,6 +42,11 @@ def test_an_error_is_tried_again_or_shown(code: int, message: str, reason: Reaso
 
 def test_the_server_says_how_long_to_wait():
     assert answered(429, retry_after="7").retry_after == 7.0
+
+
+def test_to_wait_as_long_as_the_server_asked_for_is_no_second_failure():
+    assert answered(429).is_news
+    assert not ending(StillBusy(429, "TooManyRequests", "busy", retry_after=3.0)).is_news
 
 
 def test_an_object_that_was_replaced_by_another_is_looked_at_again():

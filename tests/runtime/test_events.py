@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.reasons import PROBLEMS, Reason
-from modelyard.runtime.events import news
+from modelyard.runtime.events import Events, news
+from tests.kube.scripted import answer, client_of, serving
+from tests.runtime.objects import stored
+from tests.support.clock import VirtualClock
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json
@@ -67,3 +70,14 @@ def test_being_ready_again_after_a_roll_out_is_no_news():
 def test_a_status_that_we_do_not_understand_is_no_news(odd: Json):
     assert news(odd, FINE) is None
     assert news(FINE, odd) is None
+
+
+async def test_what_is_gone_is_forgotten():
+    about = stored("tools", status=STARTING)
+    async with serving(answer({"metadata": {"name": "e", "resourceVersion": "1"}}, 201)) as server:
+        async with client_of(server) as client:
+            events = Events(client, VirtualClock(), "test")
+            await events.follow(about, BROKEN)
+            events.forget(about.meta.uid)
+            await events.follow(about, FINE)
+    assert [asked.json["reason"] for asked in server.asked] == ["CrashLoop"]

@@ -335,3 +335,39 @@ def test_what_waits_for_its_back_off_comes_at_once_when_the_cause_is_gone(queue:
     queue.hurry()
     assert queue.depth == 1
     assert queue.failures("failing") == 10
+
+
+async def test_lanes_take_turns_so_that_a_flood_in_one_holds_up_no_other(clock: VirtualClock):
+    queue: Queue[str] = Queue(clock, Backoff(), lane_of=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        queue.add(key)
+    assert [await taken(queue) for _ in range(6)] == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_urgent_keys_come_first_and_starve_nobody(clock: VirtualClock):
+    queue: Queue[str] = Queue(clock, Backoff(), lane_of=lambda key: key[0])
+    for key in ("a1", "a2", "b1"):
+        queue.add(key)
+    for key in ("a2", "x", "y"):
+        queue.add(key, urgent=True)
+    queue.add("x")
+    assert [await taken(queue) for _ in range(5)] == ["a2", "a1", "x", "b1", "y"]
+    assert queue.depth == 0
+
+
+async def test_the_age_is_that_of_the_key_that_waits_longest_in_any_lane(queue: Queue[str], clock: VirtualClock):
+    queue.add("old")
+    clock.advance(5.0)
+    queue.add("new", urgent=True)
+    assert await taken(queue) == "new"
+    assert queue.age == 5.0
+
+
+async def test_appointments_that_were_dropped_do_not_pile_up(queue: Queue[str], clock: VirtualClock):
+    queue.add_after("first", 2000.0)
+    for _ in range(1000):
+        clock.advance(1.0)
+        queue.add_after("a", 3600.0)
+        queue.add("a")
+        queue.done(await taken(queue))
+    assert len(queue._heap) < 100

@@ -1,4 +1,7 @@
-"""The requests that Modelyard makes of the API server. Nothing is retried here and nothing is remembered."""
+"""The requests that Modelyard makes of the API server. Nothing is retried here.
+
+All that is remembered is how long a busy server asked us to wait.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from modelyard.core.names import FIELD_MANAGER
 from modelyard.core.resources import POD, Key
 from modelyard.kube import wire
 from modelyard.kube.errors import BadRequest, from_answer
+from modelyard.kube.patience import Patience
 
 if TYPE_CHECKING:
     from modelyard.core.resources import Resource
@@ -49,9 +53,10 @@ _JSON_PATCH: Final = "application/json-patch+json"
 class Client:
     """One API server, as one identity."""
 
-    def __init__(self, transport: Transport, observe: Observe | None = None) -> None:
+    def __init__(self, transport: Transport, observe: Observe | None = None, patience: Patience | None = None) -> None:
         self._transport = transport
         self._observe = observe
+        self._patience = patience or Patience()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -157,6 +162,7 @@ class Client:
         body: Json | Sequence[Json] | None = None,
         content_type: str = _JSON,
     ) -> bytes:
+        self._patience.check(verb, label)
         encoded = None if body is None else msgspec.json.encode(body)
         with self._observed(verb, label) as answered:
             response = await self._transport.request(
@@ -165,7 +171,9 @@ class Client:
             answered(response.status)
         if 200 <= response.status < 300:
             return response.body
-        raise from_answer(response.status, response.headers, response.body, verb, label)
+        error = from_answer(response.status, response.headers, response.body, verb, label)
+        self._patience.heard(label, error)
+        raise error
 
     @contextmanager
     def _observed(self, verb: str, label: str) -> Iterator[Callable[[int], None]]:

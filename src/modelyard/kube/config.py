@@ -21,7 +21,7 @@ from modelyard.kube.errors import ConfigInvalid
 from modelyard.kube.exec_plugin import API_VERSIONS, Command, ExecPlugin
 from modelyard.kube.identity import Credentials, Files, Fixed, Identity, Renewed
 from modelyard.kube.kubeconfig import Chosen, Cluster, Place, User, choose
-from modelyard.kube.tls import trusting
+from modelyard.kube.tls import certificates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +59,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
         credentials=Renewed(Files(token=token).fetch),
         namespace=_text(account / "namespace", ConfigInvalid(str(account), "namespace", "cannot be read")).strip(),
         authority=_certificates(authority, ConfigInvalid(str(account), "ca.crt", "holds no usable certificate")),
+        authority_file=account / "ca.crt",
     )
 
 
@@ -72,6 +73,7 @@ def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
         credentials=_credentials(chosen, authority),
         namespace=chosen.namespace or "default",
         authority=authority,
+        authority_file=None if cluster.certificate_authority_data else _named(cluster.certificate_authority, place),
         server_name=cluster.tls_server_name,
         verify=not cluster.insecure_skip_tls_verify,
     )
@@ -176,12 +178,7 @@ def _text(path: Path, otherwise: ConfigInvalid) -> str:
 
 def _certificates(text: str, otherwise: ConfigInvalid) -> str:
     """Return the certificates if OpenSSL takes them: here the place of the mistake is known, later it is not."""
-    # Bundles carry names in comments, in any script, and Python takes ASCII only.
-    certificates = text.encode("ascii", "ignore").decode()
-    if "-----BEGIN" not in certificates:
-        raise otherwise
     try:
-        trusting(certificates, verify=True)
+        return certificates(text)
     except ssl.SSLError as error:
         raise otherwise from error
-    return certificates

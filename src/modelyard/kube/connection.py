@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec import Struct
 
 from modelyard.kube.identity import Credentials
@@ -17,6 +19,8 @@ class Connection(Struct, frozen=True):
     """Where things go that name no namespace."""
     authority: str = ""
     """The certificates (PEM) that the server's must descend from; empty: those that the system trusts."""
+    authority_file: Path | None = None
+    """Where they were read from, to be read again when the server's certificate does not descend from them."""
     server_name: str = ""
     """The name that the server's certificate must carry; empty: the host of the URL."""
     verify: bool = True

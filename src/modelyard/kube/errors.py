@@ -103,6 +103,10 @@ class TooManyRequests(KubeError):
     """The server asks us to wait."""
 
 
+class StillBusy(TooManyRequests):
+    """The server asked us to wait a moment ago, so it was not asked again."""
+
+
 class Unavailable(KubeError):
     """The server could not answer, or could not be reached."""
 

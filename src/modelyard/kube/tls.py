@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from modelyard.kube.identity import Identity
 
 
+def certificates(text: str) -> str:
+    """Return the certificates of a bundle (PEM) if OpenSSL takes them; else ssl.SSLError."""
+    # Bundles carry names in comments, in any script, and Python takes ASCII only.
+    found = text.encode("ascii", "ignore").decode()
+    if "-----BEGIN" not in found:
+        raise ssl.SSLError("there is no certificate")
+    trusting(found, verify=True)
+    return found
+
+
 def trusting(authority: str, verify: bool) -> ssl.SSLContext:
     """Return a context that trusts this authority (PEM), the system's when it is empty, or everybody."""
     context = ssl.create_default_context(cadata=authority or None)

@@ -6,8 +6,9 @@ only the absence of a complete answer is an error (`Unavailable`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from yarl import URL
 
 from modelyard import __version__
 from modelyard.kube.errors import Unavailable, quoted
-from modelyard.kube.tls import show_certificate, trusting
+from modelyard.kube.tls import certificates, show_certificate, trusting
 
 if TYPE_CHECKING:
     import ssl
@@ -113,10 +114,11 @@ class HttpTransport:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._authority = connection.authority
         # Streams stay open for minutes; from a pool of their own they can never starve the requests.
         self._requests = _session(_CONNECTIONS)
         self._streams = _session(0)
-        self._tls: tuple[tuple[bytes, bytes], ssl.SSLContext] | None = None
+        self._tls: tuple[tuple[bytes, bytes, str], ssl.SSLContext] | None = None
 
     async def close(self) -> None:
         """Close all connections."""
@@ -155,12 +157,22 @@ class HttpTransport:
         """Send a request; if the server does not know us any more, once again with renewed credentials."""
         credentials = self._connection.credentials
         identity = await credentials.current()
-        answer = await self._send(session, ask, identity)
+        try:
+            answer = await self._send(session, ask, identity)
+        except aiohttp.ClientConnectorCertificateError:
+            await self._read_authority_again()
+            raise
         if answer.status != 401:
             return answer
         await answer.read()
         credentials.rejected(identity)
         return await self._send(session, ask, await credentials.current())
+
+    async def _read_authority_again(self) -> None:
+        """Follow a cluster that has got a new authority. What cannot be read or used changes nothing."""
+        if file := self._connection.authority_file:
+            with suppress(OSError, UnicodeDecodeError):
+                self._authority = certificates(await asyncio.to_thread(file.read_text))
 
     async def _send(self, session: aiohttp.ClientSession, ask: _Ask, identity: Identity) -> aiohttp.ClientResponse:
         headers = {"Content-Type": ask.content_type} if ask.body is not None else {}
@@ -185,9 +197,9 @@ class HttpTransport:
     def _context(self, identity: Identity) -> ssl.SSLContext | bool:
         if self._connection.server.startswith("http://"):
             return True
-        shown = (identity.certificate, identity.key)
+        shown = (identity.certificate, identity.key, self._authority)
         if self._tls is None or self._tls[0] != shown:
-            context = trusting(self._connection.authority, self._connection.verify)
+            context = trusting(self._authority, self._connection.verify)
             if identity.certificate:
                 show_certificate(context, identity)
             # aiohttp keeps connections per context: those made with an old certificate are not used again.

@@ -1,8 +1,8 @@
 """Keep a sink equal to what the API server stores, for as long as it runs.
 
 The first state comes over the same stream as the changes (WatchList) where the server can do that, else from a paged
-list. A stream that ends is resumed where it ended; only when the server has forgotten that point is everything read
-again. No trouble ends it: the sink hears of it, and of its end.
+list. A stream that ends is resumed where it ended; only when the server has forgotten that point, or has not reached it
+because an old backup was restored, is everything read again. No trouble ends it: the sink hears of it, and of its end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Sink(Protocol):
     """Who is kept equal to the server."""
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take these as everything there is at this revision."""
+        """Take these as everything there is at this revision, which is lower than before after a restore."""
 
     def upsert(self, item: Stored) -> None:
         """Take a new or changed object."""
@@ -118,6 +118,8 @@ class _Follower:
         return self._wait_to_reconnect()
 
     async def _follow(self) -> None:
+        if self._revision is not None and await self._is_ahead_of_server(self._revision):
+            self._revision = None
         if self._revision is None and not self._by_list:
             await self._stream_all()
             return
@@ -127,6 +129,18 @@ class _Follower:
         async with self._open(query) as lines:
             self._is_fine()
             await self._take_changes(lines)
+
+    async def _is_ahead_of_server(self, revision: int) -> bool:
+        """Return whether the server was put back to a state from before what we have seen.
+
+        It would take our revision for one of the future, and be silent until its own numbers have grown past it.
+        """
+        target = self._target
+        # Without the label selector: a server that finds nothing would look at everything it stores.
+        page = await self._client.list_page(
+            target.resource, target.namespace, limit=1, field_selector=target.field_selector
+        )
+        return page.revision < revision
 
     async def _stream_all(self) -> None:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -33,6 +33,7 @@ MOST_OPEN: Final = 256
 """How many may be open in all, so that hundreds of servers that hang hold up nobody else."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
+_KEPT: Final = 64
 _BROKEN: Final = Answer(
     False, Reason.INTERNAL_ERROR, "the check failed for a reason inside Modelyard; the operator's log has the details"
 )
@@ -135,10 +136,13 @@ class Asking:
         question.readers.discard(reader)
         if question.readers:
             return
-        # Its place in the queue is given up when its time comes.
         del self._questions[probe]
         if question.task is not None:
             question.task.cancel()
+        # Its place in the queue is given up when its time comes, which may be in an hour: not too many wait for that.
+        if len(self._due) > 2 * len(self._questions) + _KEPT:
+            self._due = [entry for entry in self._due if entry[2].readers]
+            heapq.heapify(self._due)
 
     def _schedule(self, question: _Question, when: float) -> None:
         heapq.heappush(self._due, (when, next(self._order), question))

@@ -28,8 +28,10 @@ from modelyard.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    StillBusy,
     Unavailable,
 )
+from modelyard.runtime.contest import WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
 CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
+CONTESTED_WAIT = Later(WINDOW, "somebody keeps changing a child")
 
 
 class Blocked(ModelyardError):
@@ -62,8 +65,12 @@ class _Progress:
         self.warnings: list[Problem] = []
 
     def outcome(self, ending: Outcome) -> Outcome:
+        later, contested = ending.look_again, any(one.reason is Reason.FIELD_CONTESTED for one in self.warnings)
+        if contested and (later is None or later.seconds > CONTESTED_WAIT.seconds):
+            later = CONTESTED_WAIT
         return msgspec.structs.replace(
             ending,
+            look_again=later,
             stored=tuple(self.stored),
             deleted=tuple(self.deleted),
             restored=tuple(self.restored),
@@ -107,7 +114,7 @@ class Applier:
             return self._judged(created, body, done)
         live = live or await self._client.get(child.resource, key)
         _check_ownership(owner, live)
-        self._caches[child.resource].wrote(live)
+        self._remember(live)
         body = _with_owner_of(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
             difference = first_difference(body, live.to_dict())
@@ -156,10 +163,14 @@ class Applier:
         except NotFound:
             live = None
         self._uncertain.discard((resource, key))
-        # The watch tells of nothing that lacks our label, so such an object would stay in the cache for ever.
-        if live is not None and live.meta.label(names.MANAGED_BY) == names.MANAGER:
-            self._caches[resource].wrote(live)
+        if live is not None:
+            self._remember(live)
         return live
+
+    def _remember(self, live: Stored) -> None:
+        # The watch tells of nothing that lacks our label, so such an object would stay in the cache for ever.
+        if live.meta.label(names.MANAGED_BY) == names.MANAGER:
+            self._caches[live.resource].wrote(live)
 
     async def _create(self, child: Child, key: Key, body: Json) -> Stored | None:
         if child.replicas:
@@ -217,7 +228,7 @@ class Applier:
                 self._uncertain.discard((resource, key))
             raise
         self._uncertain.discard((resource, key))
-        self._caches[resource].wrote(answer)
+        self._remember(answer)
         return answer
 
 
@@ -270,12 +281,15 @@ def ending(error: KubeError) -> Outcome:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, look_again=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):
-        problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", "change what it names")
+        # Only a child that an earlier operator has left can differ in what may never change.
+        remedy = "delete that object, and it is made again" if "is immutable" in str(error) else "change what it names"
+        problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
         return Outcome(problem=problem, look_again=REFUSED_WAIT)
     return Outcome(
         problem=Problem(Reason.API_UNAVAILABLE, f"the API server does not carry out changes: {error}"),
         retry=True,
         retry_after=error.retry_after,
+        is_news=not isinstance(error, StillBusy),
     )
 
 

@@ -2,11 +2,12 @@
 
 Fed by a watch and by the answers to our own writes. The danger is going back in time, so an older version of an object
 never replaces a newer one, an object we deleted does not return, and a LIST that is older than a write of ours does
-not make the object vanish.
+not make the object vanish. Only a LIST may go back, and it does when somebody has restored an old backup.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modelyard.core import names
@@ -57,6 +58,7 @@ class Cache:
         self._labelled: dict[str, dict[str, set[Key]]] = {}
         self._gone: dict[str, int] = {}
         self._erased: set[str] = set()
+        self._heard = 0  # the highest revision that the watch has told; our own writes may be ahead of it
 
     def __len__(self) -> int:
         return len(self._items)
@@ -95,25 +97,31 @@ class Cache:
             self._drop(item)
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take a full list, as of one revision."""
+        """Take a full list, as of one revision. It is right about everything up to then."""
+        # A list from before what the watch has told: the server was put back, and what we know beyond it never was.
+        known = inf if revision < self._heard else float(revision)
         listed = {item.meta.key for item in items}
-        vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= revision]
-        self._erased.clear()
-        self.synced = True
+        vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= known]
+        self._heard, self.synced = revision, True
         for item in items:
-            self.upsert(item)
+            old = self._items.get(item.meta.key)
+            if self._put(item, known):
+                self._changed(old, item)
+        self._erased.clear()
         for old in vanished:
             self._drop(old)
             self._changed(old, None)
 
     def upsert(self, item: Stored) -> None:
         """Take a new or changed object from the watch."""
+        self._heard = max(self._heard, item.meta.revision)
         old = self._items.get(item.meta.key)
         if self._put(item):
             self._changed(old, item)
 
     def remove(self, item: Stored) -> None:
         """Take the news that an object is gone, or does not match our selector any more."""
+        self._heard = max(self._heard, item.meta.revision)
         # The answer to a write of ours may come after the news that the object is gone: it must not return.
         self._bury(item.meta.uid, item.meta.revision)
         if item.meta.uid in self._erased:
@@ -133,12 +141,15 @@ class Cache:
         if len(self._gone) > REMEMBERED:
             del self._gone[next(iter(self._gone))]
 
-    def _put(self, item: Stored) -> bool:
-        old = self._items.get(item.meta.key)
-        if item.meta.revision <= self._gone.get(item.meta.uid, -1):
+    def _put(self, item: Stored, known: float = -1) -> bool:
+        """Take an object unless we know better; a list knows better than we do up to the revision `known`."""
+        old, uid, revision = self._items.get(item.meta.key), item.meta.uid, item.meta.revision
+        gone = self._gone.get(uid, -1)
+        if revision <= gone and (gone > known or uid in self._erased):
             return False
-        if old is not None and item.meta.revision <= old.meta.revision:
+        if old is not None and revision <= old.meta.revision and (old.meta.revision > known or old == item):
             return False
+        self._gone.pop(uid, None)
         if old is not None:
             self._drop(old)
         self._items[item.meta.key] = item

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REPAIRS: Final = 10
 WINDOW: Final = 600.0
+"""A fight is left alone for so long: the other writer may be gone by then."""
 
 
 class Contest:
@@ -37,6 +38,7 @@ class Contest:
         if self._not_kept.get(live.meta.uid) == (live.meta.annotation(names.INTENT), difference):
             return _not_kept(live, difference)
         now = self._clock.monotonic()
+        self._repairs = {uid: times for uid, times in self._repairs.items() if now - times[-1] < WINDOW}
         times = self._repairs.setdefault(live.meta.uid, deque(maxlen=REPAIRS))
         if len(times) == REPAIRS and now - times[0] < WINDOW:
             return _contested(live, difference)
@@ -62,9 +64,11 @@ class Contest:
         self._prunes.add(live.meta.uid)
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of a child that is gone."""
+        """Drop what is remembered of a child that is gone.
+
+        Not the repairs, which end by themselves: a child whose label somebody keeps taking away seems gone each time.
+        """
         self._not_kept.pop(uid, None)
-        self._repairs.pop(uid, None)
         self._prunes.discard(uid)
 
 

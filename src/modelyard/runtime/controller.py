@@ -82,8 +82,8 @@ class Controller:
         try:
             outcome = await self.reconcile(item)
         except KubeError as error:
-            _log.info("not carried out", kind=item.kind, object=str(item.key), error=str(error))
             outcome = ending(error)
+            self._complain(item, outcome, error)
             if not self._is_hidden(item, outcome):
                 await self._show(item, outcome.problem)
         except Exception as error:
@@ -95,7 +95,10 @@ class Controller:
 
     def _schedule(self, item: Item, outcome: Outcome) -> None:
         if outcome.retry:
-            self._queue.retry(item, at_least=outcome.retry_after)
+            if outcome.is_news:
+                self._queue.retry(item, at_least=outcome.retry_after)
+            else:
+                self._queue.add_after(item, outcome.retry_after)
             return
         self._queue.succeeded(item)
         if outcome.look_again:
@@ -146,8 +149,9 @@ class Controller:
             answer = await self._client.merge_patch(
                 stored.resource, stored.meta.key, {"metadata": meta, "status": patch}, subresource="status"
             )
-        except NotFound:
-            return Outcome()  # deleted meanwhile
+        except NotFound as error:
+            # Deleted meanwhile, and then the next look does not find it; if it does, this has to be said somewhere.
+            raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
         self._caches[stored.resource].wrote(answer)
         await self._events.follow(stored, wanted)
         return outcome
@@ -166,7 +170,16 @@ class Controller:
         try:
             await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
         except KubeError as error:
-            _log.warning("status not written", kind=item.kind, object=str(item.key), error=str(error))
+            _log.debug("status not written", kind=item.kind, object=str(item.key), error=str(error))
+        except Exception:
+            # A worker that ended here would end all others.
+            _log.exception("internal error", kind=item.kind, object=str(item.key))
+
+    def _complain(self, item: Item, outcome: Outcome, error: KubeError) -> None:
+        """Log what keeps failing, once for each object and not at every try."""
+        worth_a_line = not outcome.retry or self._queue.failures(item) == HIDDEN_RETRIES
+        log = _log.info if worth_a_line else _log.debug
+        log("not carried out", kind=item.kind, object=str(item.key), error=str(error))
 
     def _is_hidden(self, item: Item, outcome: Outcome) -> bool:
         """Return whether an outcome is not worth telling yet, because the next try will probably succeed."""

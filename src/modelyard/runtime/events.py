@@ -60,6 +60,10 @@ class Events:
         except KubeError as error:
             _log.warning("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
 
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered of an object that is gone."""
+        self._troubled.discard(uid)
+
     def _body(self, about: Stored, reason: Reason, note: str) -> Json:
         moment = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         serial = hashlib.sha256(f"{about.meta.uid}{reason.value}{moment}".encode()).hexdigest()[:16]

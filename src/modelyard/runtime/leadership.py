@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -47,7 +48,8 @@ class Leadership:
                 await self._term(lead)
         finally:
             # The workers have stopped by now; only then may somebody else begin.
-            self._own_loop.call_soon_threadsafe(self._stop.set)
+            with suppress(RuntimeError):  # the elector has ended by itself, and its loop with it
+                self._own_loop.call_soon_threadsafe(self._stop.set)
             await asyncio.shield(self._stopped)
             thread.join()
 
@@ -73,6 +75,8 @@ class Leadership:
     def _elect(self) -> None:
         try:
             self._own_loop.run_until_complete(self._candidate())
+        except Exception:
+            _log.exception("the elector failed")
         finally:
             self._own_loop.close()
             self._loop.call_soon_threadsafe(self._ended)
@@ -82,12 +86,16 @@ class Leadership:
         elector = Elector(client, self._key, self._identity)
         tasks = [asyncio.ensure_future(work) for work in (elector.watch(), self._terms(elector), self._until_stopped())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await elector.release()
+            # After a bug of ours workers may still be at it: the Lease is left to run out.
+            if self._stop.is_set():
+                await elector.release()
             await client.close()
             # TLS connections say goodbye in the background; a loop that ends before they have leaves sockets open.
             await asyncio.sleep(GOODBYE)

@@ -69,10 +69,12 @@ class Operator:
         by_name = {kind.name: kind for kind in kinds}
         self._settings, self._connect = settings, connect
         self.metrics = Metrics()
-        self.queue: Queue[Item] = Queue(clock, Backoff())
+        # Five hundred objects of one namespace, or of one kind, must not hold up those of another.
+        self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=lambda item: (item.kind, item.key.namespace))
         self._client = connect(self.metrics)
         contest = Contest(clock, self.metrics.child_differed)
-        self._watching = Watching(by_name, self.queue, gone=contest.forget)
+        events = Events(self._client, clock, settings.identity)
+        self._watching = Watching(by_name, self.queue, forget=(contest.forget, events.forget))
         caches = self._watching.caches
         self._asking = ask(self._client, self._watching.wake)
         self._controller = Controller(
@@ -82,7 +84,7 @@ class Operator:
             queue=self.queue,
             gather=Gather(self._client, caches, self._watching.interest, self._asking, clock, settings.policy),
             applier=Applier(self._client, caches, contest),
-            events=Events(self._client, clock, settings.identity),
+            events=events,
             clock=clock,
             metrics=self.metrics,
         )

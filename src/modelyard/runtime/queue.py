@@ -1,7 +1,7 @@
 """The keyed queue: every key at most once in it, and never in two hands at a time.
 
 It knows nothing of Kubernetes. A key that is added while it is being worked on is handed out again afterwards, so no
-change is ever lost; a hundred changes meanwhile are one more turn.
+change is ever lost; a hundred changes meanwhile are one more turn. Keys wait in lanes that take turns.
 """
 
 from __future__ import annotations
@@ -9,23 +9,28 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from modelyard.runtime.lanes import Lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from modelyard.runtime.backoff import Backoff
     from modelyard.runtime.clock import Clock, Timer
 
 T = TypeVar("T", bound="Hashable")
 
+_KEPT: Final = 64
+"""So many appointments that were dropped may lie around, before they are cleared away."""
+
 
 class Queue(Generic[T]):
     """Keys that want attention, now or later."""
 
-    def __init__(self, clock: Clock, backoff: Backoff) -> None:
+    def __init__(self, clock: Clock, backoff: Backoff, lane_of: Callable[[T], Hashable] = lambda _: None) -> None:
         self._clock, self._backoff = clock, backoff
-        self._ready: deque[T] = deque()
+        self._ready: Lanes[T] = Lanes(lane_of)
         self._since: dict[T, float] = {}
         self._working: set[T] = set()
         self._again: set[T] = set()
@@ -36,14 +41,15 @@ class Queue(Generic[T]):
         self._failures: dict[T, int] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def add(self, key: T) -> None:
+    def add(self, key: T, *, urgent: bool = False) -> None:
         """Hand this key out as soon as a worker is free. An appointment for later is dropped: it comes now."""
         self._due.pop(key, None)
         if key in self._working:
             self._again.add(key)
-        elif key not in self._since:
+            return
+        self._ready.push(key, urgent=urgent)
+        if key not in self._since:
             self._since[key] = self._clock.monotonic()
-            self._ready.append(key)
             self._wake_one()
 
     def add_after(self, key: T, seconds: float) -> None:
@@ -91,7 +97,7 @@ class Queue(Generic[T]):
                 if not self._abandon(waiter) and self._ready:
                     self._wake_one()
                 raise
-        key = self._ready.popleft()
+        key = self._ready.pop()
         del self._since[key]
         self._working.add(key)
         return key
@@ -111,7 +117,7 @@ class Queue(Generic[T]):
     @property
     def age(self) -> float:
         """How long the oldest key has been waiting."""
-        return self._clock.monotonic() - self._since[self._ready[0]] if self._ready else 0.0
+        return self._clock.monotonic() - next(iter(self._since.values())) if self._since else 0.0
 
     @property
     def idle(self) -> bool:
@@ -135,6 +141,10 @@ class Queue(Generic[T]):
         if self._timer:
             self._timer.cancel()
             self._timer = None
+        if len(self._heap) > 2 * len(self._due) + _KEPT:
+            # An appointment in an hour that every event of the key renews would pile up for an hour.
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if self._heap:

@@ -16,7 +16,7 @@ from modelyard.runtime.cache import Cache, owner_of
 from modelyard.runtime.interest import Interest, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Kind
@@ -32,8 +32,10 @@ OURS = f"{names.MANAGED_BY}={names.MANAGER}"
 class Watching:
     """Keeps the caches equal to the cluster and the queue full of what has to be looked at."""
 
-    def __init__(self, kinds: Mapping[str, Kind], queue: Queue[Item], gone: Callable[[str], None]) -> None:
-        self._kinds, self._queue, self._gone = kinds, queue, gone
+    def __init__(
+        self, kinds: Mapping[str, Kind], queue: Queue[Item], forget: Collection[Callable[[str], None]]
+    ) -> None:
+        self._kinds, self._queue, self._forget = kinds, queue, forget
         self.interest = Interest()
         self._ready: set[str] = set()
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
@@ -66,14 +68,14 @@ class Watching:
         for name in self._ready:
             self._enqueue_kind(name)
 
-    def wake(self, item: Item, within: float = 0.0) -> None:
+    def wake(self, item: Item, within: float = 0.0, *, urgent: bool = False) -> None:
         """Look at one object, unless its kind is not served yet: then it is looked at as soon as it is."""
         if item.kind not in self._ready:
             return
         if within:
             self._queue.add_after(item, within)
         else:
-            self._queue.add(item)
+            self._queue.add(item, urgent=urgent)
 
     def recovered(self) -> None:
         """Try at once what failed while the API server was away; a back-off of a minute would be a minute lost."""
@@ -94,9 +96,16 @@ class Watching:
     def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         woken = self.interest.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
         for item, within in woken.items():
-            self.wake(item, within)
+            self.wake(item, within, urgent=self._is_edited(item, old, new))
         if old is not None and (new is None or new.meta.uid != old.meta.uid):
-            self._gone(old.meta.uid)
+            for forget in self._forget:
+                forget(old.meta.uid)
+
+    def _is_edited(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
+        """Return whether somebody has changed this very object and waits for it, unlike whoever creates a thousand."""
+        if old is None or new is None or old.meta.generation == new.meta.generation:
+            return False
+        return item.key == new.meta.key and self._kinds[item.kind].resource == new.resource
 
     def _own(self, resource: Resource, old: Stored | None, new: Stored | None) -> set[Item]:
         items = set()

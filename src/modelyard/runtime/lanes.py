@@ -1,0 +1,60 @@
+"""Keys that wait, in lanes that take turns.
+
+Whoever queues a thousand keys in one lane holds up nobody in another. Urgent keys have a lane of their own, which gets
+every second turn at most: nobody else starves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+T = TypeVar("T", bound="Hashable")
+
+_URGENT: Final = object()
+
+
+class Lanes(Generic[T]):
+    """Every key waits at most once. Within a lane the first comes first."""
+
+    def __init__(self, lane_of: Callable[[T], Hashable]) -> None:
+        self._lane_of = lane_of
+        self._lanes: dict[Hashable, OrderedDict[T, None]] = {}
+        self._turns: deque[Hashable] = deque()
+        self._where: dict[T, Hashable] = {}
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def push(self, key: T, *, urgent: bool = False) -> None:
+        """Let a key wait. One that waits already keeps its place, unless it has become urgent."""
+        if key in self._where:
+            if not urgent or self._where[key] is _URGENT:
+                return
+            self._leave(key, self._where[key])
+        lane = _URGENT if urgent else self._lane_of(key)
+        if lane not in self._lanes:
+            self._lanes[lane] = OrderedDict()
+            self._turns.insert(0 if urgent else len(self._turns), lane)
+        self._lanes[lane][key] = None
+        self._where[key] = lane
+
+    def pop(self) -> T:
+        """Take the first key of the lane whose turn it is. There must be one."""
+        lane = self._turns[0]
+        key = next(iter(self._lanes[lane]))
+        self._leave(key, lane)
+        if lane in self._lanes:
+            self._turns.popleft()
+            self._turns.insert(1 if lane is _URGENT else len(self._turns), lane)
+        return key
+
+    def _leave(self, key: T, lane: Hashable) -> None:
+        del self._where[key]
+        del self._lanes[lane][key]
+        if not self._lanes[lane]:
+            del self._lanes[lane]
+            self._turns.remove(lane)

@@ -1,0 +1,53 @@
+"""What is decided without asking the API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.plan import Child, Later, Plan
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT
+from modelyard.core.stored import Stored
+from modelyard.kinds.mcp import MCP
+from modelyard.runtime.apply import CONTESTED_WAIT, Applier, complete
+from modelyard.runtime.cache import Cache
+from modelyard.runtime.contest import REPAIRS, Contest
+from tests.kube.scripted import client_of, serving, silence
+from tests.runtime.objects import stored
+from tests.support.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from modelyard.core.stored import Json
+
+OWNER = stored("tools", resource=MCP.resource)
+BODY: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "tools", "labels": {"app.kubernetes.io/managed-by": "modelyard"}},
+    "spec": {"paused": True},
+}
+CHILD = Child(DEPLOYMENT, "tools", BODY)
+
+
+def changed_by_somebody() -> Stored:
+    body = complete(OWNER, CHILD)
+    meta = {**body["metadata"], "uid": "u", "resourceVersion": "7"}
+    return Stored.from_dict(DEPLOYMENT, {**body, "metadata": meta, "spec": {"paused": False}})
+
+
+@pytest.mark.parametrize(
+    ("planned", "expected"), [(None, CONTESTED_WAIT), (Later(5.0, "soon"), Later(5.0, "soon"))], ids=["rest", "soon"]
+)
+async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(planned: Later | None, expected: Later):
+    contest, cache = Contest(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, lambda _old, _new: None)
+    cache.upsert(changed_by_somebody())
+    for _ in range(REPAIRS):
+        contest.settled(changed_by_somebody(), "spec.paused")
+    async with serving(silence) as server, client_of(server) as client:
+        applier = Applier(client, {DEPLOYMENT: cache}, contest)
+        outcome = await applier.carry_out(OWNER, Plan(apply=(CHILD,), look_again=planned))
+    assert outcome.warning
+    assert (outcome.warning.reason, outcome.look_again) == (Reason.FIELD_CONTESTED, expected)
+    assert server.asked == []
