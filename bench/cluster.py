@@ -13,18 +13,18 @@ from msgspec import Struct
 from bench import objects
 from controlplane import build
 from modelyard.core.errors import ModelyardError
-from modelyard.kinds import ALL
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
-from modelyard.kube.errors import KubeError
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.simulation import Simulation
+from modelyard.local.up.install import is_served
+from modelyard.manifests.rbac import NAME, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-ACCOUNT: Final = ("modelyard-system", "modelyard")
+ACCOUNT: Final = (NAMESPACE, NAME)
 USER: Final = "system:serviceaccount:" + ":".join(ACCOUNT)
 """Who the API server says the measured program is."""
 
@@ -95,7 +95,8 @@ async def _install(controlplane: ControlPlane) -> Path:
         await _apply(controlplane)
         kubeconfig = await controlplane.service_account_kubeconfig(*ACCOUNT)
         async with connected(kubeconfig) as client:
-            while not await _is_served(client):
+            # Without this the first program would pay for the wait.
+            while not await is_served(client):
                 await asyncio.sleep(0.05)
     return kubeconfig
 
@@ -120,13 +121,3 @@ async def _apply(controlplane: ControlPlane) -> None:
     _, complaint = await process.communicate()
     if process.returncode != 0:
         raise ModelyardError(f"the cluster does not take deploy/: {complaint.decode()}")
-
-
-async def _is_served(client: Client) -> bool:
-    # A new CRD needs a moment, and so does a new role: without this the first program would pay for both.
-    try:
-        for kind in ALL:
-            await client.list_page(kind.resource, limit=1)
-    except KubeError:
-        return False
-    return True

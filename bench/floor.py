@@ -21,10 +21,10 @@ from modelyard.core.plan import Child
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Resource
 from modelyard.kinds.contract import Named, Seen
 from modelyard.kinds.decode import decode
+from modelyard.kinds.reading import Reading
 from modelyard.kube import config, wire
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import complete, in_namespace_of, with_owner
-from modelyard.runtime.gather import ROUNDS
 from modelyard.runtime.watching import OURS
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ class Floor:
         kind = self._subject.kind
         while any((needed.resource, item.meta.key) not in self._known for needed, _ in self._subject.needs):
             await asyncio.sleep(_MOMENT_SECONDS)
-        obj, seen = decode(kind, item), Seen(datetime.now(UTC))
-        for _ in range(ROUNDS):
-            found = {read: self._named(read, item) for read in kind.reads(obj, seen) if isinstance(read, Named)}
-            seen = msgspec.structs.replace(seen, found=found)
-        return kind.plan(obj, seen)
+        obj = decode(kind, item)
+        reading = Reading(kind, obj, Seen(datetime.now(UTC)))
+        for read in reading:
+            reading.found(read, self._named(read, item) if isinstance(read, Named) else {})
+        return kind.plan(obj, reading.seen)
 
     def _named(self, read: Named, reader: Stored) -> dict[Key, Stored]:
         found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))

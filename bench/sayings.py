@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from modelyard.core.times import timestamp
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
@@ -14,7 +15,7 @@ Json = dict[str, Any]
 
 def conditions(*told: tuple[str, str]) -> list[Json]:
     """Return conditions as long as the operator's."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp(datetime.now(UTC))
     rest = {"reason": "BareClient", "message": "said without looking", "observedGeneration": 1}
     return [{"type": name, "status": status, "lastTransitionTime": now, **rest} for name, status in told]
 

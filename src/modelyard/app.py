@@ -43,7 +43,7 @@ def run(settings: Settings, connection: Connection, locate: Locate = in_cluster)
 
 async def _run(settings: Settings, connection: Connection, locate: Locate, hosts: Permitted) -> None:
     async with looking_up() as resolve:
-        await _operate(settings, connection, locate, Guard(hosts, resolve))
+        await _operate(settings, connection, locate, Guard(resolve, hosts))
 
 
 async def _operate(settings: Settings, connection: Connection, locate: Locate, guard: Guard) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from modelyard.core import names
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE, VOLUME_CLAIM
 from modelyard.core.source import cache_key
 from tests.support.mcps import condition, expect_writes, says
 from tests.support.services import (
     CLAIM,
+    CLAIM_SIZE,
     FIRST_OF_A_NAMESPACE,
     FIVE_WRITES,
     MODELS,
@@ -24,6 +26,8 @@ from tests.support.services import (
     edit_model,
     edit_service,
     engine,
+    of_llmkube,
+    service,
     until_model,
     until_service,
 )
@@ -31,6 +35,7 @@ from tests.support.services import (
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
+    from tests.support.invariants import Version
     from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
@@ -234,6 +239,36 @@ async def test_a_stranger_under_the_deployments_name_is_left_alone_and_reported(
     await until_service(recorder, namespace, after=await edit_service(admin, namespace, replicas=2))
 
 
+async def test_what_llmkube_made_is_taken_over_and_pruned_without_a_dip(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    made = {"metadata": {"name": CLAIM}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": CLAIM_SIZE}}
+    claim = await admin.create(f"{VOLUME_CLAIM.path(namespace)}?fieldManager=manager", made)
+    await create_model(admin, namespace)
+    body = service(namespace, autoscaling={"maxReplicas": 5}, endpoint={"type": "NodePort"})
+    body["metadata"]["annotations"] = {names.PAUSED: "true"}
+    owner = (await admin.create(SERVICES.path(namespace), body))["metadata"]
+    before = [
+        await admin.create(f"{resource.path(namespace)}?fieldManager=manager", child)
+        for resource, child in of_llmkube(owner).items()
+    ]
+    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: _ready(item) == 3)
+    await admin.patch(SERVICES.path(namespace, "chat"), {"metadata": {"annotations": {names.PAUSED: None}}})
+    await until_service(recorder, namespace, readyReplicas=3)
+    after = [await admin.get(resource.path(namespace, "chat")) for resource in of_llmkube(owner)]
+    assert [item["metadata"]["uid"] for item in after] == [item["metadata"]["uid"] for item in before]
+    deployment, endpoint, _ = after
+    assert "MODEL_SOURCE" not in {entry["name"] for entry in downloader(deployment)["env"]}
+    assert "command" not in engine(deployment)
+    (port,), (port_before,) = endpoint["spec"]["ports"], before[1]["spec"]["ports"]
+    assert (port["targetPort"], port["nodePort"]) == ("http", port_before["nodePort"])
+    numbers = [(version.object["spec"]["replicas"], _ready(version.object)) for version in _since_ready(recorder)]
+    assert min(numbers) == (3, 3)
+    found = await admin.get(VOLUME_CLAIM.path(namespace, CLAIM))
+    assert (found["metadata"]["uid"], found["metadata"].get("labels")) == (claim["metadata"]["uid"], None)
+
+
 async def test_deleting_both_leaves_nothing_but_the_cache(cluster: Cluster, namespace: str, recorder: Recorder) -> None:
     admin = cluster.controlplane.admin
     await create_pair(admin, namespace, autoscaling={"maxReplicas": 2})
@@ -263,6 +298,16 @@ def _weights(item: dict[str, Any]) -> tuple[str, str, str]:
     """Return what is fetched, where to, and what is served."""
     fetch, args = downloader(item)["args"], engine(item)["args"]
     return fetch[1], fetch[fetch.index("--to") + 1], args[args.index("--model") + 1]
+
+
+def _ready(deployment: dict[str, Any] | None) -> int:
+    return int((deployment or {}).get("status", {}).get("readyReplicas", 0))
+
+
+def _since_ready(recorder: Recorder) -> list[Version]:
+    """Return all versions of the only Deployment from when its pods were ready first."""
+    versions = [version for version in recorder.log if version.kind == DEPLOYMENT.kind]
+    return versions[next(index for index, version in enumerate(versions) if _ready(version.object) == 3) :]
 
 
 def _serves(deployment: dict[str, Any] | None, source: str) -> bool:

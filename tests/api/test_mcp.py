@@ -323,7 +323,9 @@ async def test_a_child_of_an_earlier_operator_that_cannot_be_changed_is_made_aga
     admin = cluster.controlplane.admin
     await _create_beside(admin, namespace, "tools-of-before")
     found = await recorder.wait_for(MCP.resource, namespace, "tools", says("ChildRefused"))
+    assert found
     assert "delete that object" in condition(found, "Ready")["message"]
+    assert found["status"]["replicas"] == 1, "what is there is told, although it cannot be changed"
     await admin.delete(DEPLOYMENT.path(namespace, "tools"))
     # It never was in our watch, so nobody tells; an edit is a reason to look.
     edited = await edit(admin, namespace, replicas=2)

@@ -107,7 +107,7 @@ async def test_a_manifest_is_planned_without_a_cluster() -> None:
     ("text", "words"),
     [
         ("a: [", "is not YAML"),
-        ("just text", "has no metadata"),
+        ("just text", "it has no apiVersion; add it"),
         ("{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}}", "spec.server.command"),
         (
             "{apiVersion: core.inference-gateway.com/v1alpha1, kind: MCP, metadata: {name: a}, spec: {replicas: -1}}",

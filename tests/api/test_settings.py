@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from modelyard.cli.main import app
+from modelyard.cli.verbs import app
 from modelyard.core.resources import DEPLOYMENT, VOLUME_CLAIM
 from modelyard.core.source import cache_key
 from modelyard.local.ports import free_ports

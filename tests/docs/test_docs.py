@@ -14,7 +14,7 @@ import yaml
 from msgspec.inspect import Metadata, StructType, Type, UnionType
 from typer.testing import CliRunner
 
-from modelyard.cli.main import app
+from modelyard.cli.verbs import app
 from modelyard.core.reasons import Reason
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP

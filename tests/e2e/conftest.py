@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.yards import Yard, manifest, model, running_yard, service
+from tests.e2e.yards import Json, Yard, manifest, model, running_yard, service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,10 +22,14 @@ def programs(assets: Path) -> None:
 
 @pytest.fixture(scope="session")
 async def yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
-    """Two services, yard and yard-green, with two replicas each."""
+    """Two services, yard and yard-green, with two replicas each; things of other kinds, and a service elsewhere."""
     folder = tmp_path_factory.mktemp("yard")
     file = manifest(
         folder / "both.yaml",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "b"}},
+        in_team(model("yard")),
+        in_team(service("yard", replicas=0)),
         model("yard"),
         model("yard-green"),
         service("yard", replicas=2),
@@ -33,3 +37,7 @@ async def yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
     )
     async with running_yard(folder / "state", "-f", file) as running:
         yield running
+
+
+def in_team(body: Json) -> Json:
+    return {**body, "metadata": {**body["metadata"], "namespace": "team"}}

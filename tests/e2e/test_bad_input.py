@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.ports import is_free
-from tests.e2e.yards import COMMAND, SECONDS, Yard, command, manifest, model, running_yard, service
+from tests.e2e.yards import COMMAND, SECONDS, Yard, command, manifest, model, service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ async def refused(tmp_path: Path, *args: str | Path, **env: str) -> str:
     [
         ("kind: [", "{file} is not YAML: line 1: "),
         ("\x00", "{file} is not YAML: "),
-        ("", "{file} is empty; write a manifest into it, or leave out -f"),
+        ("", "{file} is empty; write a manifest into it, or name another file after -f"),
         ("just words", "{file} is not a Kubernetes object: it has no apiVersion; add it"),
         ("apiVersion: v1", "{file} is not a Kubernetes object: it has no kind; add it"),
         ("apiVersion: v1\nkind: Pod", "{file} has no metadata.name; add it"),
@@ -88,12 +88,15 @@ async def test_a_busy_port_is_named(tmp_path: Path) -> None:
     assert "Address already in use; end the program that uses the port, or change the port of the service" in said
 
 
-async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for(tmp_path: Path) -> None:
+async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for(yard: Yard) -> None:
     port = port_pair()
-    file = manifest(tmp_path / "given.yaml", model("yard"), service("yard", endpoint={"port": port}))
     with listening_everywhere(port):
-        async with running_yard(tmp_path / "state", "-f", file) as yard:
-            assert f":{port + 30_000}/v1/chat/completions" in yard.output.read_text()
+        await yard.apply(service("aside", "yard", endpoint={"port": port}))
+        await yard.until_ready("aside")
+        async with asyncio.timeout(SECONDS):
+            while f":{port + 30_000}/v1/chat/completions" not in (await command("status", f"--dir={yard.path}"))[1]:
+                await asyncio.sleep(0.1)
+    await yard.kubectl("delete", "inferenceservice", "aside")
 
 
 async def test_a_full_disk_is_named(tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from typing import TYPE_CHECKING
 
+from modelyard import __version__
 from tests.e2e.yards import COMMAND, DATA, NAMED, Yard, command, manifest, model, running_yard, send_printed, service
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_without_any_file_our_own_model_answers_the_printed_question(tmp_path: Path) -> None:
+async def test_our_own_model_answers_the_printed_question_and_the_next_starts_go_on_from_there(tmp_path: Path) -> None:
+    uids = ("get", "models,inferenceservices,pods,services", "-o", "jsonpath={.items[*].metadata.uid}")
     async with running_yard(tmp_path / "state") as yard:
         said = yard.output.read_text()
         assert (await send_printed(said)).startswith(NAMED["yard"])
@@ -20,25 +23,13 @@ async def test_without_any_file_our_own_model_answers_the_printed_question(tmp_p
         assert "InferenceService  yard  Ready  1/1    InferenceReady  http://127.96." in said
         steps = ("programs", "API server", "definitions", "controllers", "node", "operator")
         assert all(f"  {step}: " in said for step in steps)
-
-
-async def test_a_second_start_goes_on_with_the_same_objects_and_weights(tmp_path: Path) -> None:
-    async with running_yard(tmp_path / "state") as yard:
-        first = await yard.kubectl("get", "models,inferenceservices,pods,services", "-o", "name")
-        uids = await yard.kubectl("get", "models,inferenceservices,pods", "-o", "jsonpath={.items[*].metadata.uid}")
+        first = await yard.kubectl(*uids)
         weights = {file: file.stat().st_mtime_ns for file in (yard.path / "volumes").rglob("*.gguf") if file.is_file()}
-        await yard.kubectl("annotate", "model", "yard", "kept=yes")
     assert weights
     async with running_yard(tmp_path / "state") as yard:
-        assert await yard.kubectl("get", "models,inferenceservices,pods,services", "-o", "name") == first
-        again = await yard.kubectl("get", "models,inferenceservices,pods", "-o", "jsonpath={.items[*].metadata.uid}")
-        assert again == uids
+        assert await yard.kubectl(*uids) == first
         assert {file: file.stat().st_mtime_ns for file in weights} == weights
         assert (await yard.ask("yard")).startswith(NAMED["yard"])
-
-
-async def test_what_the_user_changed_survives_a_start_without_files(tmp_path: Path) -> None:
-    async with running_yard(tmp_path / "state") as yard:
         await yard.kubectl("scale", "inferenceservice", "yard", "--replicas=0")
         await yard.until(lambda body: body["status"].get("phase") == "Stopped", "inferenceservice", "yard")
     async with running_yard(tmp_path / "state") as yard:
@@ -46,24 +37,12 @@ async def test_what_the_user_changed_survives_a_start_without_files(tmp_path: Pa
         assert await yard.kubectl("get", "inferenceservice", "yard", "-o", "jsonpath={.spec.replicas}") == "0"
 
 
-async def test_model_serves_a_file_of_this_machine(tmp_path: Path) -> None:
-    async with running_yard(tmp_path / "state", "--model", DATA / "yard-green.gguf") as yard:
-        assert (await send_printed(yard.output.read_text())).startswith(NAMED["yard-green"])
-
-
-async def test_files_may_hold_any_kind_and_can_be_applied_again_by_kubectl(tmp_path: Path) -> None:
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "b"}}
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    there = service("yard")
-    there["metadata"]["namespace"] = weights_namespace = "team"
-    weights = model("yard")
-    weights["metadata"]["namespace"] = weights_namespace
-    file = manifest(tmp_path / "all.yaml", space, config, weights, there)
-    async with running_yard(tmp_path / "state", "-f", file) as yard:
-        assert "InferenceService  team/yard  Ready" in yard.output.read_text()
-        assert await yard.kubectl("get", "configmap", "note", "-o", "jsonpath={.data.a}") == "b"
-        assert "conflict" not in await yard.kubectl("apply", "--server-side", "-f", str(file))
-        await yard.kubectl("apply", "-f", str(file))
+async def test_files_may_hold_any_kind_and_can_be_applied_again_by_kubectl(yard: Yard) -> None:
+    assert "InferenceService  team/yard" in yard.output.read_text()
+    assert await yard.kubectl("get", "configmap", "note", "-o", "jsonpath={.data.a}") == "b"
+    file = str(yard.path.with_name("both.yaml"))
+    assert "conflict" not in await yard.kubectl("apply", "--server-side", "-f", file)
+    await yard.kubectl("apply", "-f", file)
 
 
 async def test_it_can_be_stopped_at_any_moment_of_its_start(tmp_path: Path) -> None:
@@ -89,11 +68,12 @@ async def test_a_second_up_in_the_same_folder_says_that_it_runs_already(yard: Ya
     assert "`modelyard down`" in complaint
 
 
-async def test_detached_it_goes_on_until_down(tmp_path: Path) -> None:
-    where = f"--dir={tmp_path}/state"
-    code, said, complaint = await command("up", where, "--detach", "-f", "-", stdin=yaml_of_yard(tmp_path))
+async def test_detached_it_serves_manifests_and_a_file_until_down(tmp_path: Path) -> None:
+    where, options = f"--dir={tmp_path}/state", ("--detach", "-f", "-", "--model", DATA / "yard-green.gguf")
+    code, said, complaint = await command("up", where, *options, stdin=yaml_of_yard(tmp_path))
     assert (code, complaint) == (0, "")
     assert (await send_printed(said)).startswith(NAMED["yard"])
+    assert (await Yard(tmp_path / "state").ask("yard-green")).startswith(NAMED["yard-green"])
 
     code, said, _ = await command("status", where)
     assert code == 0
@@ -141,6 +121,19 @@ async def test_logs_can_be_followed(yard: Yard) -> None:
     finally:
         process.terminate()
         await process.communicate()
+
+
+async def test_logs_are_those_of_every_pod_of_an_object_though_a_container_still_waits(yard: Yard) -> None:
+    # As the pods of a Job that fetches weights ahead of time: they have no label `app`.
+    meta = {"name": "fetching", "labels": {"app.kubernetes.io/instance": "fetched"}}
+    says = {"name": "says", "image": "ghcr.io/modelyard/modelyard:1", "args": ["version"]}
+    waits = {"name": "waits", "image": "localhost/nobody:none"}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [says, waits]}
+    await yard.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await yard.until(lambda body: "terminated" in json.dumps(body["status"]), "pod", "fetching")
+    code, said, _ = await command("logs", "fetched", f"--dir={yard.path}")
+    assert (code, f"says] {__version__}" in said) == (0, True)
+    await yard.kubectl("delete", "pod", "fetching", "--wait=false")
 
 
 async def test_logs_of_nobody_are_a_clear_error(yard: Yard) -> None:

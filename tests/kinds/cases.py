@@ -26,9 +26,10 @@ from modelyard.core.times import timestamp
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
+from modelyard.kinds.reading import Reading
 from modelyard.runtime.apply import complete, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
-from modelyard.runtime.gather import ROUNDS, hashed
+from modelyard.runtime.gather import hashed
 from modelyard.runtime.interest import matches
 from modelyard.runtime.status import summary
 
@@ -129,13 +130,13 @@ def play(kind: Kind, case: Case) -> Situation:
     """Decode, read, plan and summarise, as if the API server accepted everything."""
     stored = given_object(kind, case)
     obj = decode(kind, stored)
-    reads, seen = _look(kind, obj, _world(kind, stored, case.given[1:]), case)
+    reading = _look(kind, obj, _world(kind, stored, case.given[1:]), case)
+    seen = msgspec.structs.replace(reading.seen, answers=_answers(reading.asked, case.answers))
     plan = kind.plan(obj, seen)
     outcome = _carried_out(stored, plan, seen)
     said = kind.summarise(obj, seen.after(outcome), outcome)
-    return Situation(
-        kind, stored, obj, reads, seen, plan, said, summary(kind, stored, said, outcome.warning, timestamp(NOW))
-    )
+    status = summary(kind, stored, said, outcome.warning, timestamp(NOW))
+    return Situation(kind, stored, obj, tuple(reading.reads), seen, plan, said, status)
 
 
 def _filled(body: Json, namespace: str = "default") -> Json:
@@ -165,16 +166,15 @@ def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
     return {"ownerReferences": [{**head, "name": owner.meta.name, "uid": owner.meta.uid}]}
 
 
-def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> tuple[tuple[Read, ...], Seen]:
-    reads: dict[Read, None] = {}
-    seen = Seen(NOW, case.policy)
-    for _ in range(ROUNDS):
-        reads |= dict.fromkeys(kind.reads(obj, seen))
-        found = {read: _find(kind, obj, world, read) for read in reads if not isinstance(read, Asked)}
-        seen = msgspec.structs.replace(seen, found=found)
-    asked = [read for read in reads if isinstance(read, Asked)]
-    known = {read: _answer(told) for read in asked for told in _to(read, case.answers)}
-    return tuple(reads), msgspec.structs.replace(seen, answers=known)
+def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> Reading:
+    reading = Reading(kind, obj, Seen(NOW, case.policy))
+    for read in reading:
+        reading.found(read, _find(kind, obj, world, read))
+    return reading
+
+
+def _answers(asked: Iterable[Asked], told: tuple[Told, ...]) -> dict[Asked, Answer]:
+    return {read: _answer(one) for read in asked for one in _to(read, told)}
 
 
 def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Named | Owned | Every) -> dict[Key, Stored]:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from modelyard import weights
+from modelyard.core.exitcodes import Code
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD
 from modelyard.core.stored import Stored
 from modelyard.kinds.shared import downloads
-from modelyard.weights import codes
-from modelyard.weights.codes import Code
 
-SOURCE = Path(codes.__file__).parent
+SOURCE = Path(weights.__file__).parent
 
 
 def pod(*statuses: dict[str, object]) -> Stored:
@@ -23,7 +23,7 @@ def pod(*statuses: dict[str, object]) -> Stored:
 
 
 def test_every_way_in_which_a_fetch_fails_is_known():
-    assert set(downloads.ENDINGS) == {code.value for code in Code} - {Code.OK, Code.STOPPED}
+    assert set(downloads.ENDINGS) == set(Code) - {Code.OK, Code.STOPPED}
 
 
 def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_the_kinds():

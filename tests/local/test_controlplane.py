@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from modelyard.local.admin import Admin, AdminError
+from modelyard.local.components import NODE_CALLER
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.processes import ProcessDied
 
@@ -175,7 +176,7 @@ async def test_a_certificate_of_the_api_does_not_open_the_database(cluster: Clus
     ports = json.loads((controlplane.folder / "ports.json").read_text())
     context = ssl.create_default_context(cafile=str(controlplane.folder / "pki" / "etcd" / "ca.crt"))
     pki = controlplane.folder / "pki"
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    context.load_cert_chain(pki / f"{NODE_CALLER}.crt", pki / f"{NODE_CALLER}.key")
     async with aiohttp.ClientSession(f"https://127.0.0.1:{ports['etcd']}") as session:
         with pytest.raises(aiohttp.ClientError):
             await session.get("/health", ssl=context)
@@ -213,10 +214,10 @@ async def test_an_unknown_service_account_is_a_clear_error(cluster: Cluster, nam
         await cluster.controlplane.service_account_kubeconfig(namespace, "nobody")
 
 
-async def test_a_call_without_a_server_is_a_clear_error(cluster: Cluster) -> None:
-    pki = cluster.controlplane.folder / "pki"
-    identity = type(cluster.controlplane)._identity(cluster.controlplane, "nobody")
-    admin = Admin("https://127.0.0.1:1", pki / "ca.crt", identity)
+async def test_a_call_without_a_server_is_a_clear_error(cluster: Cluster, tmp_path: Path) -> None:
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(cluster.kubeconfig.read_text().replace(cluster.controlplane.url, "https://127.0.0.1:1"))
+    admin = Admin(nowhere)
     with pytest.raises(AdminError, match="GET /x: no answer"):
         await admin.get("/x")
     await admin.close()

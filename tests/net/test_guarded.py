@@ -15,7 +15,7 @@ from aiohttp import web
 from modelyard.net.addresses import Permitted, permitted
 from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
 from modelyard.net.guarded import Guard, NotAllowed, _Gate, visiting
-from modelyard.net.lookup import look_up, looking_up
+from modelyard.net.lookup import looking_up
 from tests.net.certificates import issue, served
 from tests.net.greetings import SERVICE, answering, request, scripted
 from tests.net.upstream import Names, guard
@@ -100,9 +100,9 @@ async def test_no_spelling_of_a_forbidden_address_is_dialled(host: str) -> None:
     async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(host)
 
-    async with scripted(note) as where:
+    async with scripted(note) as where, looking_up() as resolve:
         _, port = where(SERVICE)
-        failure = await failing(f"http://{host}:{port}/", Guard(seconds=10.0))
+        failure = await failing(f"http://{host}:{port}/", Guard(resolve, seconds=10.0))
     assert connections == []
     # Some spellings are addresses only to some lookups; to ours they are names that nobody has.
     assert isinstance(failure, NotAllowed | NoAnswer)
@@ -130,14 +130,14 @@ async def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked()
 
 
 async def test_no_socket_is_opened_to_an_address_that_was_not_checked() -> None:
-    gate = _Gate(Guard())
+    gate = _Gate(Guard(Names().resolve))
     with pytest.raises(OSError, match="not checked"):
         gate.open_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1)))
 
 
 async def test_a_host_that_an_administrator_named_is_dialled_at_any_address() -> None:
     names = Names(files=[["127.0.0.1"]], other=[["127.0.0.1"]])
-    using = Guard(permitted(["files.example"]), names.resolve)
+    using = Guard(names.resolve, permitted(["files.example"]))
     async with serving(Site().handle) as port:
         assert await get(f"http://files.example:{port}/x", using) == b"/x"
         assert isinstance(await failing(f"http://other.example:{port}/x", using), NotAllowed)
@@ -207,12 +207,14 @@ async def test_a_name_without_an_address_does_not_answer(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["a" * 300, "x..y", ".", "\x00"])
 async def test_impossible_names_have_no_address(host: str) -> None:
-    with pytest.raises(OSError, match="no address"):
-        await look_up(host, 80)
+    async with looking_up() as resolve:
+        with pytest.raises(OSError, match="no address"):
+            await resolve(host, 80)
 
 
 async def test_names_of_the_machine_are_found() -> None:
-    assert "127.0.0.1" in await look_up("localhost", 80)
+    async with looking_up() as resolve:
+        assert "127.0.0.1" in await resolve("localhost", 80)
 
 
 async def test_a_name_server_that_does_not_answer_holds_nobody_up() -> None:
@@ -337,4 +339,4 @@ async def test_redirects_share_one_time_limit() -> None:
 
 
 def test_without_a_policy_nothing_is_permitted() -> None:
-    assert Guard().exceptions == Permitted()
+    assert Guard(Names().resolve).exceptions == Permitted()

@@ -16,7 +16,6 @@ from aiohttp import web
 from modelyard.core.probes import Answer, RemoteWeights
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.net.gguf import HeaderReader
-from modelyard.net.guarded import Guard
 from modelyard.net.remote import HEADER_LIMIT, Looks, look
 from tests.net.certificates import issue, served
 from tests.net.greetings import SERVICE, answering, request, scripted
@@ -259,7 +258,7 @@ async def test_an_address_that_is_not_public_needs_an_administrator(url: str) ->
 
 @pytest.mark.parametrize("url", ["http://[::1", "http:///x", "", "http://h:99999/x"])
 async def test_a_url_that_cannot_be_read_is_no_bug_of_ours(url: str) -> None:
-    answer = await look(RemoteWeights(url, 3600.0), Guard())
+    answer = await look(RemoteWeights(url, 3600.0), guard())
     assert (answer.ok, answer.reason) == (False, Reason.UPSTREAM_UNREACHABLE)
 
 

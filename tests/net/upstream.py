@@ -6,8 +6,6 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from modelyard.net.addresses import permitted
 from modelyard.net.guarded import Guard
 
@@ -37,4 +35,4 @@ class Names:
 def guard(names: Names | None = None, *, tls: ssl.SSLContext | None = None, seconds: float = 10.0) -> Guard:
     """Loopback is allowed, and `files.example` is there."""
     known = names or Names(files=[["127.0.0.1"]])
-    return replace(Guard(), exceptions=LOOPBACK, resolve=known.resolve, tls=tls, seconds=seconds)
+    return Guard(known.resolve, LOOPBACK, tls, seconds)

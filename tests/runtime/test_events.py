@@ -81,3 +81,12 @@ async def test_what_is_gone_is_forgotten():
             events.forget(about.meta.uid)
             await events.follow(about, FINE)
     assert [asked.json["reason"] for asked in server.asked] == ["CrashLoop"]
+
+
+async def test_an_object_with_the_longest_name_has_events_too():
+    about = stored("a" * 253, status=STARTING)
+    async with serving(answer({"metadata": {"name": "e", "resourceVersion": "1"}}, 201)) as server:
+        async with client_of(server) as client:
+            await Events(client, VirtualClock(), "test").follow(about, BROKEN)
+    told = server.asked[0].json
+    assert (len(told["metadata"]["name"]), told["regarding"]["name"]) == (253, about.meta.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key, Resource
 from modelyard.core.stored import Stored
@@ -138,7 +139,9 @@ def test_a_facet_with_a_bug_wakes_its_reader_and_stops_nobody(interest: Interest
 
     interest.record(ONE, [Every(DEPLOYMENT, facet=broken)])
     interest.record(TWO, [Every(DEPLOYMENT, facet=replicas)])
-    assert woken(interest, stored("a"), stored("a")) == {ONE}
+    with capture_logs() as logs:
+        assert woken(interest, stored("a"), stored("a")) == {ONE}
+    assert [(line["event"], line["object"]) for line in logs] == [("a facet failed", "deployments.apps default/a")]
 
 
 def test_a_reader_of_a_cluster_scoped_object_is_woken_by_it(interest: Interest):

@@ -17,7 +17,7 @@ import yaml
 from msgspec import Struct
 from typer.testing import CliRunner
 
-from modelyard.cli.main import app
+from modelyard.cli.verbs import app
 from modelyard.local.processes import Program
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-import aiohttp
-
 from modelyard.local.admin import AdminError
 from tests.support.invariants import Version, duplicates, only_role, untruths
 
@@ -131,7 +129,7 @@ class Recorder:
                 async for event in self._source.follow(self._watch_path(resource, revision)):
                     await self._take(resource, event)
                     revision = event["object"]["metadata"].get("resourceVersion", revision)
-            except (aiohttp.ClientError, AdminError, TimeoutError):
+            except AdminError:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def _watch_path(self, resource: Resource, revision: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelyard.core.resources import DEPLOYMENT, POD
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
 from tests.support.operators import USER
@@ -26,6 +26,7 @@ SOURCE = "https://models.invalid/tiny.gguf"
 """No host of this name will ever answer the operator, and no simulated pod fetches anything."""
 SERVICES, MODELS = INFERENCE_SERVICE.resource, MODEL.resource
 CLAIM = "llmkube-model-cache"
+CLAIM_SIZE = {"requests": {"storage": "100Gi"}}
 
 FIVE_WRITES = {
     "patch models/status": 1,
@@ -141,6 +142,43 @@ async def report_download(admin: Admin, pod: Json, **status: Any) -> None:
     entry = {"name": "model-downloader", "image": "x", "imageID": "x", "ready": False, "restartCount": 0, **status}
     path = POD.path(meta["namespace"], meta["name"], "status")
     await admin.patch(path, {"status": {"initContainerStatuses": [entry]}})
+
+
+def of_llmkube(owner: Json) -> dict[Resource, Json]:
+    """Return what LLMKube makes for a service: other labels, and fields that we do not state. Three pods are wanted."""
+    name = owner["name"]
+    selector = {"app": name, "inference.llmkube.dev/service": name}
+    reference = {"apiVersion": SERVICES.api_version, "kind": SERVICES.kind, "name": name, "uid": owner["uid"]}
+    meta = {
+        "name": name,
+        "labels": selector,
+        "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": False}],
+    }
+    fetch = {"name": "model-downloader", "image": "curl", "env": [{"name": "MODEL_SOURCE", "value": SOURCE}]}
+    port = {"name": "http", "containerPort": 8080}
+    server = {"name": "llama-server", "image": "llama", "command": ["/app/llama-server"], "ports": [port]}
+    target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": name}
+    value = {"type": "AverageValue", "averageValue": "2"}
+    metric = {"type": "Pods", "pods": {"metric": {"name": "llamacpp:requests_processing"}, "target": value}}
+    specs = {
+        DEPLOYMENT: {
+            "replicas": 3,
+            "selector": {"matchLabels": selector},
+            "template": {"metadata": {"labels": selector}, "spec": {"initContainers": [fetch], "containers": [server]}},
+        },
+        SERVICE: {
+            "type": "NodePort",
+            "selector": selector,
+            "ports": [{"name": "http", "port": 8080, "targetPort": 8080}],
+        },
+        AUTOSCALER: {
+            "scaleTargetRef": target,
+            "minReplicas": 1,
+            "maxReplicas": 5,
+            "metrics": [metric],
+        },
+    }
+    return {resource: {"metadata": meta, "spec": spec} for resource, spec in specs.items()}
 
 
 def engine(item: Json) -> Json:

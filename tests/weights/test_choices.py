@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.values import Refresh
 from tests.weights.hubserver import REPO, HubServer, hub_server
 from tests.weights.program import run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from modelyard.core.exitcodes import Code
 from modelyard.weights.choose import choose, is_split
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.failures import FetchFailed
 
 SPLIT = tuple(f"q4/m-0000{number}-of-00003.gguf" for number in (1, 2, 3))
 

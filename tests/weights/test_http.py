@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import cache_key
 from modelyard.weights import manifest
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.http import seconds_asked
 from modelyard.weights.manifest import Choice, Kept, Manifest
 from modelyard.weights.values import Refresh

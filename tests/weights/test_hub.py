@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.values import Refresh
 from tests.weights.fileserver import serving
 from tests.weights.hubserver import REPO, TOKEN, HubServer, hub_server

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.weights.codes import Changed
+from modelyard.weights.failures import Changed
 from modelyard.weights.partial import Partial, sweep
 from modelyard.weights.values import Upstream
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from modelyard.weights.codes import Code
+from modelyard.core.exitcodes import Code
 from tests.weights.fileserver import FileServer, status
 from tests.weights.program import SECONDS, ended, run, start
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import S3
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.s3 import Bucket
 from modelyard.weights.surroundings import Surroundings
 from modelyard.weights.values import Refresh

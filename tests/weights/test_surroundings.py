@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.surroundings import Surroundings
 
 

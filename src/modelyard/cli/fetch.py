@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.fetch import fetch as bring
 from modelyard.weights.surroundings import Surroundings
 from modelyard.weights.values import Order, Patience, Refresh

@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import sys
+from typing import Final, NoReturn
 
-import typer
-
-from modelyard import __version__
-from modelyard.cli.crds import crds
-from modelyard.cli.fetch import fetch
-from modelyard.cli.plan import plan
-from modelyard.cli.run import run
-from modelyard.cli.up import down, logs, status, up
 from modelyard.core.errors import ModelyardError
 
-app = typer.Typer(
-    help="One Kubernetes operator for the whole self-hosted inference stack.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(up)
-app.command()(down)
-app.command()(status)
-app.command()(logs)
-app.command()(run)
-app.command()(plan)
-app.command()(crds)
-app.command()(fetch)
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    sys.stdout.write(f"{__version__}\n")
+_REFUSED: Final = 1
+_INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line; what we refuse on purpose is one line, not a traceback."""
+    """Run the command line; what we refuse on purpose, and Ctrl-C, are one line and not a traceback."""
     try:
+        from modelyard.cli.verbs import app  # noqa: PLC0415 - it takes most of a second, and Ctrl-C may come in it
+
         app()
     except ModelyardError as error:
-        sys.stderr.write(f"modelyard: {error}\n")
-        sys.exit(1)
+        _leave(str(error), _REFUSED)
+    except KeyboardInterrupt:
+        _leave("stopped", _INTERRUPTED)
+
+
+def _leave(words: str, code: int) -> NoReturn:
+    sys.stderr.write(f"modelyard: {words}\n")
+    sys.exit(code)

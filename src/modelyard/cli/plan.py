@@ -9,24 +9,25 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.plan import Child, Once
 from modelyard.core.resources import SECRET, Key
 from modelyard.core.stored import Stored
 from modelyard.kinds import ALL
-from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
+from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode
+from modelyard.kinds.reading import Reading
+from modelyard.manifests.documents import read_file
 from modelyard.manifests.render import documents
 from modelyard.manifests.unknown import unknown_fields
-from modelyard.runtime.gather import ROUNDS, hashed
+from modelyard.runtime.gather import hashed
 from modelyard.runtime.interest import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from modelyard.kinds.contract import Kind, Object, Read
+    from modelyard.kinds.contract import Kind, Object
 
 Json = dict[str, Any]
 
@@ -35,29 +36,18 @@ def plan(
     file: Annotated[Path, typer.Option("--file", "-f", help="A file with manifests; - for standard input.")],
 ) -> None:
     """Print the objects that the manifests of a file would create. References are looked up in the same file."""
-    given = list(read(file))
+    given = [_placed(document.body) for document in read_file(file)]
     problems = []
     for body in given:
         for kind in ALL:
-            if (kind.resource.api_version, kind.resource.kind) == (body.get("apiVersion"), body.get("kind")):
+            if (kind.resource.api_version, kind.resource.kind) == (body["apiVersion"], body["kind"]):
                 problems += show(kind, body, given)
     if problems:
         raise ModelyardError("\n".join(problems))
 
 
-def read(file: Path) -> Iterator[Json]:
-    """Return the manifests of a file, each in a namespace."""
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        loaded = list(yaml.safe_load_all(text))
-    except OSError as error:
-        raise ModelyardError(f"{file}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ModelyardError(f"{file} is not YAML: {str(error).splitlines()[0]}") from error
-    for number, body in enumerate((body for body in loaded if body is not None), start=1):
-        if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
-            raise ModelyardError(f"{file}: document {number} is not a Kubernetes object: it has no metadata")
-        yield {**body, "metadata": {"namespace": "default", **body["metadata"]}}
+def _placed(body: Json) -> Json:
+    return {**body, "metadata": {"namespace": "default", **body["metadata"]}}
 
 
 def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
@@ -74,21 +64,17 @@ def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     """Return what is seen when nothing exists yet but the manifests of the file."""
-    seen = Seen(datetime.now(UTC))
-    for _ in range(ROUNDS):
-        seen = Seen(seen.now, found={read: _find(read, obj, given) for read in kind.reads(obj, seen) if _offline(read)})
-    return seen
+    reading = Reading(kind, obj, Seen(datetime.now(UTC)))
+    for read in reading:
+        reading.found(read, _find(read, obj, given))
+    return reading.seen
 
 
-def _offline(read: Read) -> bool:
-    return not isinstance(read, Owned | Asked)
-
-
-def _find(read: Read, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
-    if not isinstance(read, Named | Every):
+def _find(read: Named | Owned | Every, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
+    if isinstance(read, Owned):
         return {}
     wanted = (read.resource.api_version, read.resource.kind)
-    found = (_stored(read, body) for body in given if (body.get("apiVersion"), body.get("kind")) == wanted)
+    found = (_stored(read, body) for body in given if (body["apiVersion"], body["kind"]) == wanted)
     if isinstance(read, Named):
         wanted_key = Key(obj.meta.namespace if read.resource.namespaced else "", read.name)
         return {item.meta.key: item for item in found if item.meta.key == wanted_key}

@@ -11,10 +11,12 @@ import typer
 from modelyard import app
 from modelyard.cli import policy
 from modelyard.cli.logs import LogFormat, LogLevel, configure_logs
-from modelyard.core.policy import Policy
+from modelyard.core.policy import REVALIDATE, Policy
 from modelyard.core.quantities import seconds
 from modelyard.core.resources import Key
 from modelyard.kube import config
+from modelyard.manifests.operator import HEALTH_PORT, METRICS_PORT
+from modelyard.manifests.rbac import NAMESPACE
 from modelyard.runtime.manager import Settings
 
 LEASE = "modelyard"
@@ -33,10 +35,10 @@ MetricsPort = Annotated[int, typer.Option(help="Port of /metrics; 0: none.")]
 
 def run(
     namespace: Namespace = "",
-    lease_namespace: LeaseNamespace = "modelyard-system",
+    lease_namespace: LeaseNamespace = NAMESPACE,
     identity: Identity = "",
-    health_port: HealthPort = 8081,
-    metrics_port: MetricsPort = 9090,
+    health_port: HealthPort = HEALTH_PORT,
+    metrics_port: MetricsPort = METRICS_PORT,
     log_level: LogLevel = "info",
     log_format: LogFormat = "json",
     cache_path: policy.CachePath = _DEFAULT.cache_path,
@@ -44,7 +46,7 @@ def run(
     cache_class: policy.CacheClass = _DEFAULT.cache_class,
     cache_access: policy.CacheAccess = _DEFAULT.cache_access,
     cache_mode: policy.CacheSharing = _DEFAULT.cache_mode,
-    revalidate: policy.Revalidate = "1h",
+    revalidate: policy.Revalidate = REVALIDATE,
     ca_configmap: policy.CaConfigMap = _DEFAULT.ca_configmap,
     fetch_image: policy.FetchImage = _DEFAULT.fetch_image,
     fs_group: policy.FsGroup = _DEFAULT.fs_group,

@@ -6,10 +6,14 @@ Kinds see it as part of `Seen`, so that the same object under the same policy al
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from modelyard.core.image import IMAGE
+from modelyard.core.quantities import seconds
+
+REVALIDATE: Final = "1h"
 
 
 class CacheMode(StrEnum):
@@ -35,7 +39,7 @@ class Policy(Struct, frozen=True):
     cache_class: str = ""
     cache_access: AccessMode = AccessMode.ONE_NODE
     cache_mode: CacheMode = CacheMode.SHARED
-    revalidate_seconds: float = 3600.0
+    revalidate_seconds: float = seconds(REVALIDATE)
     """How often upstream is asked whether a model changed."""
     ca_configmap: str = ""
     """A ConfigMap, in the namespace of the pods, with certificates that downloads trust besides the public ones."""

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     UPSTREAM_CHANGED = "UpstreamChanged"
     SPECULATIVE_MISSING_MODEL = "SpeculativeMissingModel"
     MISSING_MEMORY_REQUEST = "MissingMemoryRequest"
+    AUTOSCALER_STUCK = "AutoscalerStuck"
     FORBIDDEN = "Forbidden"
 
     # The pods have trouble
@@ -83,6 +84,7 @@ class Reason(StrEnum):
     PRIORITY_CLASS_NOT_FOUND = "PriorityClassNotFound"
     PREEMPTED = "Preempted"
     NODE_NOT_READY = "NodeNotReady"
+    PODS_FAILING = "PodsFailing"
 
     # Weights could not be fetched
     MODEL_SOURCE_INVALID = "ModelSourceInvalid"
@@ -143,6 +145,7 @@ PROBLEMS: Final = frozenset(
         Reason.PRIORITY_CLASS_NOT_FOUND,
         Reason.PREEMPTED,
         Reason.NODE_NOT_READY,
+        Reason.PODS_FAILING,
         Reason.MODEL_SOURCE_INVALID,
         Reason.MODEL_SOURCE_UNAUTHORIZED,
         Reason.MODEL_SOURCE_NOT_FOUND,

@@ -41,7 +41,6 @@ _METHODS: Final = {
     "delete": "DELETE",
 }
 _AS_US: Final = {"fieldManager": FIELD_MANAGER}
-_BY_FORCE: Final = {**_AS_US, "force": "true"}
 
 _JSON: Final = "application/json"
 # JSON is YAML too, and saves both sides a YAML parser's time.
@@ -96,10 +95,16 @@ class Client:
         """Store an object in place of the one that has its resource version."""
         return wire.stored(resource, await self._ask("update", resource.label, _path(resource, key), _AS_US, body))
 
-    async def apply(self, resource: Resource, key: Key, body: Json) -> Stored:
-        """Make the stored fields equal to these by server-side apply, whoever owned them."""
+    async def apply(
+        self, resource: Resource, key: Key, body: Json, *, manager: str = FIELD_MANAGER, strict: bool = False
+    ) -> Stored:
+        """Make the stored fields equal to these by server-side apply, whoever owned them.
+
+        If `strict`, fields that the API server does not know are refused; otherwise it leaves them out.
+        """
+        query = {"fieldManager": manager, "force": "true"} | ({"fieldValidation": "Strict"} if strict else {})
         path = _path(resource, key)
-        return wire.stored(resource, await self._ask("patch", resource.label, path, _BY_FORCE, body, _APPLY))
+        return wire.stored(resource, await self._ask("patch", resource.label, path, query, body, _APPLY))
 
     async def merge_patch(self, resource: Resource, key: Key, patch: Json, subresource: str = "") -> Stored:
         """Change the fields that the patch holds; None takes a field away."""

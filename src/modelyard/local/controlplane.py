@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from modelyard.local.pki import Keypair
-
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 24 * 3600
@@ -62,7 +60,7 @@ class ControlPlane:
         self._signing_key = signing_key(self.folder / "pki" / "service-accounts.key")
         self.url = f"https://127.0.0.1:{self._ports['apiserver']}"
         self.kubeconfig = self.client_kubeconfig("admin", ("system:masters",))
-        self.admin = Admin(self.url, self.ca, self._identity("admin", "system:masters"))
+        self.admin = Admin(self.kubeconfig)
         self._etcd = self._etcd_program(durable=durable)
         self._apiserver = self._apiserver_program(apiserver_flags)
         self._workers = [self._controllers_program(), self._scheduler_program()] if workloads else []
@@ -163,9 +161,6 @@ class ControlPlane:
     def _kubeconfig(self, stem: str, user: dict[str, str], namespace: str = "default") -> Path:
         return write_kubeconfig(self._kubeconfigs / f"{stem}.yaml", self.url, self.ca.read_bytes(), user, namespace)
 
-    def _identity(self, user: str, *groups: str) -> Keypair:
-        return self._authority.store(user, self._authority.client(user, groups))
-
     def _program(self, command: list[str]) -> Program:
         name = command[0].rpartition("/")[2]
         return Program(command, log=self._logs / f"{name}.log")
@@ -186,6 +181,7 @@ class ControlPlane:
 
     def _apiserver_program(self, extra: tuple[str, ...]) -> Program:
         identity = self._authority.store("apiserver", self._authority.server("apiserver", (*_LOOPBACK, *_NAMES)))
+        caller = self._authority.store(components.NODE_CALLER, self._authority.client(components.NODE_CALLER))
         server = components.ApiServer(
             program=self.assets / "kube-apiserver",
             port=self._ports["apiserver"],
@@ -193,7 +189,7 @@ class ControlPlane:
             etcd_port=self._ports["etcd"],
             etcd_trust=self._etcd_trust(),
             signing_key=self._signing_key,
-            kubelet_trust=components.Trust(self.ca, self._identity(components.NODE_CALLER)),
+            kubelet_trust=components.Trust(self.ca, caller),
             audit_policy=write_private(self.folder / "audit-policy.yaml", components.AUDIT_POLICY.encode()),
             audit_log=self.audit_log,
             extra=extra,

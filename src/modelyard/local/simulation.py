@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from modelyard.local.controlplane import NotReady
 from modelyard.local.ports import free_ports, is_free
 from modelyard.local.processes import Program, tail
+from modelyard.local.storage import STORAGE_CLASS, standard_class
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -25,14 +26,7 @@ _POLL_SECONDS = 0.05
 _POD_RANGE = "10.244.0.0/16"
 _NODES = "/api/v1/nodes"
 _MANAGED = {"simulate.modelyard.dev/node": "true"}
-_STORAGE_CLASS = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-    "provisioner": "simulate.modelyard.dev",
-    "reclaimPolicy": "Delete",
-    "volumeBindingMode": "Immediate",
-}
+_PROVISIONER = "simulate.modelyard.dev"
 
 
 class Simulation:
@@ -59,7 +53,7 @@ class Simulation:
 
     async def start(self) -> None:
         """Start to play the nodes that are there and those that are added later."""
-        await self._admin.ensure("/apis/storage.k8s.io/v1/storageclasses", _STORAGE_CLASS)
+        await self._admin.ensure(STORAGE_CLASS.path(), standard_class(_PROVISIONER))
         await self._kwok.start()
         await self._until(self._is_up, "kwok is not ready")
 

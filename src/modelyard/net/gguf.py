@@ -10,9 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from modelyard.core.errors import ModelyardError
+from modelyard.core.gguf import GgufReport
 from modelyard.net.gguf_names import license_name, quantization
 from modelyard.net.text import clean
 
@@ -56,21 +55,6 @@ class BadHeader(ModelyardError):
     """The bytes are not the beginning of a GGUF file that can be read."""
 
 
-class Header(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What status shows of a model file. What the file does not say is left out."""
-
-    file_version: int
-    tensor_count: int
-    architecture: str = ""
-    model_name: str = ""
-    quantization: str = ""
-    context_length: int = 0
-    embedding_size: int = 0
-    layer_count: int = 0
-    head_count: int = 0
-    license: str = ""
-
-
 class HeaderReader:
     """Reads one header. It keeps only bytes that it cannot use yet, never more than a piece and a key."""
 
@@ -78,13 +62,13 @@ class HeaderReader:
         self._bytes = _Bytes()
         self._steps = _header(self._bytes)
 
-    def feed(self, piece: bytes) -> Header | None:
+    def feed(self, piece: bytes) -> GgufReport | None:
         """Take the next bytes; None: more are needed. To be fed no more after a header or `BadHeader`."""
         self._bytes.add(piece)
         try:
             next(self._steps)
         except StopIteration as end:
-            header: Header = end.value
+            header: GgufReport = end.value
             return header
         return None
 
@@ -147,7 +131,7 @@ class _Bytes:
         return count
 
 
-def _header(source: _Bytes) -> Generator[None, None, Header]:
+def _header(source: _Bytes) -> Generator[None, None, GgufReport]:
     if (yield from source.take(len(_MAGIC))) != _MAGIC:
         raise BadHeader("the file does not begin with GGUF")
     version = int.from_bytes((yield from source.take(4)), "little")
@@ -199,10 +183,10 @@ def _size(kind: int) -> int:
     return size
 
 
-def _told(version: int, tensors: int, pairs: _Pairs) -> Header:
+def _told(version: int, tensors: int, pairs: _Pairs) -> GgufReport:
     architecture = _text(pairs, _ARCHITECTURE)
     file_type = pairs.get(_FILE_TYPE)
-    return Header(
+    return GgufReport(
         file_version=version,
         tensor_count=tensors,
         architecture=clean(architecture),

@@ -26,7 +26,7 @@ from yarl import URL
 
 from modelyard.net.addresses import Permitted, allowed
 from modelyard.net.exchange import BODY_LIMIT, ExchangeFailed, Reply, Unreadable, failure
-from modelyard.net.lookup import Resolve, look_up
+from modelyard.net.lookup import Resolve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,8 +50,8 @@ class NotAllowed(ExchangeFailed):
 class Guard(Struct, frozen=True):
     """What may be dialled, and the means to do so."""
 
+    resolve: Resolve
     exceptions: Permitted = Permitted()
-    resolve: Resolve = look_up
     tls: ssl.SSLContext | None = None
     """Whom to trust; None: the authorities that the system trusts."""
     seconds: float = 30.0

@@ -39,9 +39,3 @@ async def looking_up(servers: Sequence[str] | None = None) -> AsyncIterator[Reso
         yield resolve
     finally:
         await names.close()
-
-
-async def look_up(host: str, port: int) -> Sequence[str]:
-    """Look up one name."""
-    async with looking_up() as resolve:
-        return await resolve(host, port)

@@ -19,13 +19,14 @@ from modelyard.core.conditions import Problem
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
-from modelyard.net.gguf import BadHeader, Header, HeaderReader
+from modelyard.net.gguf import BadHeader, HeaderReader
 from modelyard.net.guarded import NotAllowed, visiting
 from modelyard.net.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from modelyard.core.gguf import GgufReport
     from modelyard.core.probes import RemoteWeights
     from modelyard.net.exchange import Reply
     from modelyard.net.guarded import Guard
@@ -102,7 +103,7 @@ def _length(reply: Reply) -> int | None:
     return int(text) if _LENGTH.fullmatch(text) else None
 
 
-async def _header(reply: Reply) -> Header | None:
+async def _header(reply: Reply) -> GgufReport | None:
     reader = HeaderReader()
     try:
         async with aclosing(reply.chunks()) as chunks:

@@ -124,6 +124,8 @@ class Applier:
                 done.warnings.append(warning)
                 return live
             done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
+        # If the change is refused, what is there still serves; one of an earlier operator is in no cache.
+        done.stored.append(live)
         answer = await self._change(child, key, body, live)
         return self._judged(answer, body, done)
 

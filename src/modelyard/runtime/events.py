@@ -5,12 +5,12 @@ None on the way from create to Ready: they are writes. The same news of the same
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from modelyard.core.conditions import stored_condition
+from modelyard.core.events import Reporter, event
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import EVENT
 from modelyard.kube.errors import KubeError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from modelyard.runtime.clock import Clock
 
 QUIET: Final = 60.0
-NOTE_LIMIT: Final = 1024
 
 _log = structlog.get_logger()
 
@@ -30,7 +29,8 @@ class Events:
     """Writes events, best effort: an event that cannot be written never holds anything up."""
 
     def __init__(self, client: Client, clock: Clock, instance: str) -> None:
-        self._client, self._clock, self._instance = client, clock, instance
+        self._client, self._clock = client, clock
+        self._reporter = Reporter("modelyard.dev/operator", instance, "Reconcile")
         self._told: dict[tuple[str, Reason], float] = {}
         self._troubled: set[str] = set()
 
@@ -55,8 +55,9 @@ class Events:
         if (about.meta.uid, reason) in self._told:
             return
         self._told[about.meta.uid, reason] = now
+        body = event(about, self._reporter, reason.value, note, self._clock.now(), warning=reason in PROBLEMS)
         try:
-            await self._client.create(EVENT, self._body(about, reason, note[:NOTE_LIMIT]))
+            await self._client.create(EVENT, body)
         except KubeError as error:
             _log.warning("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
 
@@ -64,44 +65,22 @@ class Events:
         """Drop what is remembered of an object that is gone."""
         self._troubled.discard(uid)
 
-    def _body(self, about: Stored, reason: Reason, note: str) -> Json:
-        moment = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        serial = hashlib.sha256(f"{about.meta.uid}{reason.value}{moment}".encode()).hexdigest()[:16]
-        return {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {"name": f"{about.meta.name}.{serial}", "namespace": about.meta.namespace or "default"},
-            "eventTime": moment,
-            "reportingController": "modelyard.dev/operator",
-            "reportingInstance": self._instance[:128],
-            "action": "Reconcile",
-            "type": "Warning" if reason in PROBLEMS else "Normal",
-            "reason": reason.value,
-            "note": note,
-            "regarding": {
-                "apiVersion": about.resource.api_version,
-                "kind": about.resource.kind,
-                "namespace": about.meta.namespace,
-                "name": about.meta.name,
-                "uid": about.meta.uid,
-            },
-        }
-
 
 def news(before: Json, after: Json) -> tuple[Reason, str] | None:
     """Return what is worth an event in the step from one status to the next, if anything."""
     for kind in ("Ready", "Applied"):
         old, new = stored_condition(before, kind), stored_condition(after, kind)
         reason = _known(new.get("reason"))
-        if reason in PROBLEMS and (old.get("reason"), old.get("message")) != (new.get("reason"), new.get("message")):
+        is_other = any(old.get(part) != new.get(part) for part in ("reason", "message"))
+        if reason and reason in PROBLEMS and is_other:
             return reason, str(new.get("message", ""))
         if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
             return Reason.RECOVERED, "the trouble is over"
     return None
 
 
-def _known(reason: Any) -> Reason:
+def _known(reason: Any) -> Reason | None:
     try:
         return Reason(reason)
     except ValueError:
-        return Reason.STARTING
+        return None

@@ -12,7 +12,8 @@ import msgspec
 from modelyard.core import names
 from modelyard.core.resources import SECRET, Key, Resource
 from modelyard.core.stored import Stored
-from modelyard.kinds.contract import Asked, Every, Named, Owned, Seen
+from modelyard.kinds.contract import Every, Named, Owned, Seen
+from modelyard.kinds.reading import Reading
 from modelyard.kube.errors import NotFound
 from modelyard.runtime.cache import OwnerKey
 from modelyard.runtime.interest import Item, matches
@@ -23,14 +24,11 @@ if TYPE_CHECKING:
 
     from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer, Probe
-    from modelyard.kinds.contract import Kind, Object, Read
+    from modelyard.kinds.contract import Kind, Object
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.clock import Clock
     from modelyard.runtime.interest import Interest
-
-ROUNDS = 3
-"""What to read may depend on what was read, this many times over."""
 
 
 class Questions(Protocol):
@@ -60,34 +58,18 @@ class Gather:
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
-        seen = Seen(self._clock.now(), self._policy)
-        reads: dict[Read, None] = {}
-        for _ in range(ROUNDS):
-            new = [read for read in kind.reads(obj, seen) if read not in reads]
-            if not new:
-                break
-            reads.update(dict.fromkeys(new))
-            seen = await self._look(item, obj, seen, new)
-        self._interest.record(item, reads.keys())
-        return self._with_answers(item, seen, reads.keys())
+        reading = Reading(kind, obj, Seen(self._clock.now(), self._policy))
+        for read in reading:
+            reading.found(read, await self._find(item, obj, read))
+        self._interest.record(item, reading.reads)
+        answers = self._questions.look(item, [asked.probe for asked in reading.asked])
+        known = {asked: answers[asked.probe] for asked in reading.asked if asked.probe in answers}
+        return msgspec.structs.replace(reading.seen, answers=known)
 
     def forget(self, item: Item) -> None:
         """Drop what an object read and asked, once it is gone."""
         self._interest.forget(item)
         self._questions.forget(item)
-
-    async def _look(self, item: Item, obj: Object[Any], seen: Seen, new: list[Read]) -> Seen:
-        found = dict(seen.found)
-        for read in new:
-            if not isinstance(read, Asked):
-                found[read] = await self._find(item, obj, read)
-        return msgspec.structs.replace(seen, found=found)
-
-    def _with_answers(self, item: Item, seen: Seen, reads: Collection[Read]) -> Seen:
-        asked = [read for read in reads if isinstance(read, Asked)]
-        answers = self._questions.look(item, [read.probe for read in asked])
-        known = {read: answers[read.probe] for read in asked if read.probe in answers}
-        return msgspec.structs.replace(seen, answers=known)
 
     async def _find(self, item: Item, obj: Object[Any], read: Named | Owned | Every) -> dict[Key, Stored]:
         if isinstance(read, Named) and read.resource == SECRET:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
 from modelyard.core.resources import Key, Resource
 from modelyard.kinds.contract import Every, Named, Read
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from modelyard.core.stored import Stored
+
+_log = structlog.get_logger()
 
 
 class Item(NamedTuple):
@@ -36,6 +40,7 @@ class Interest:
         self._reads: dict[Item, tuple[Read, ...]] = {}
         self._named: dict[tuple[Resource, Key], dict[Item, None]] = {}
         self._every: dict[Bucket, dict[Item, tuple[Every, ...]]] = {}
+        self._bugs: set[tuple[Resource, type[Exception]]] = set()
 
     def record(self, item: Item, reads: Collection[Read]) -> None:
         """Remember what an object read, in place of what it read before."""
@@ -66,7 +71,7 @@ class Interest:
             return {}
         woken: dict[Item, float] = {}
         for item, reads in self._readers_of_many(resource, old, new):
-            news = [read.within for read in reads if _sees(read, old) != _sees(read, new)]
+            news = [read.within for read in reads if self._sees(read, old) != self._sees(read, new)]
             if news:
                 woken[item] = min(news)
         return woken | dict.fromkeys(self._named.get((resource, current.meta.key), ()), 0.0)
@@ -77,6 +82,19 @@ class Interest:
         labels = {pair for one in (old, new) if one for pair in (one.meta.labels or {}).items()}
         for bucket in (None, *labels):
             yield from self._every.get((resource, bucket), {}).items()
+
+    def _sees(self, read: Every, item: Stored | None) -> object:
+        if item is None or not matches(read, item):
+            return None
+        try:
+            return read.facet(item)
+        except Exception as error:
+            # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else
+            # stops. Logged once: every reader would say the same at every change.
+            if (read.resource, type(error)) not in self._bugs:
+                self._bugs.add((read.resource, type(error)))
+                _log.exception("a facet failed", object=f"{read.resource.label} {item.meta.key}")
+            return object()
 
 
 def _bucket(read: Every) -> Bucket:
@@ -100,13 +118,3 @@ def matches(read: Every, item: Stored) -> bool:
         return False
     labels = item.meta.labels or {}
     return all(labels.get(name) == value for name, value in read.labels)
-
-
-def _sees(read: Every, item: Stored | None) -> object:
-    if item is None or not matches(read, item):
-        return None
-    try:
-        return read.facet(item)
-    except Exception:
-        # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else stops.
-        return object()

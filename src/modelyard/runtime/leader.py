@@ -16,6 +16,7 @@ import structlog
 from msgspec import Struct
 
 from modelyard.core.resources import LEASE, Key
+from modelyard.core.times import micro_timestamp
 from modelyard.kube.errors import KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 
@@ -121,7 +122,7 @@ class Elector:
 
     async def _write(self, holder: str) -> None:
         before = self._lease.spec if self._lease else {}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = micro_timestamp(datetime.now(UTC))
         same = before.get("holderIdentity") == holder
         spec = {
             "holderIdentity": holder,

@@ -42,8 +42,9 @@ class Settings(Struct, frozen=True):
     """The only namespace to look at; empty: all of them."""
     host: str | None = None
     """Where health and metrics are served; None: on all addresses, because the kubelet asks from outside the pod."""
-    health_port: int = 8081
-    metrics_port: int = 9090
+    health_port: int = 0
+    metrics_port: int = 0
+    """Zero: not served."""
     workers: int = 16
     policy: Policy = Policy()
 

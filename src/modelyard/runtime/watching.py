@@ -51,10 +51,6 @@ class Watching:
                 target = Target(resource, namespace, OURS if resource in self._ours else "")
                 group.create_task(follow(client, target, _Listener(self, cache), restarted=restarted))
 
-    def serves(self, kind: str) -> bool:
-        """Return whether everything that a kind reads is known. Absence is no evidence before that."""
-        return kind in self._ready
-
     def troubles(self) -> list[str]:
         """Return what cannot be followed, and why, in words."""
         waiting = (f"{cache.resource.label} is not synced yet" for cache in self.caches.values() if not cache.synced)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import parts
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.names import is_ours
 
 if TYPE_CHECKING:

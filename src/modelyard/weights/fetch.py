@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from modelyard.core.errors import SpecInvalid
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import S3, Claim, Hub, Local, Source, Web, is_collection, parse
-from modelyard.weights import link, volume
+from modelyard.weights import leftover, link, volume
 from modelyard.weights import manifest as manifests
 from modelyard.weights.choose import choose
-from modelyard.weights.codes import Changed, Code, FetchFailed
+from modelyard.weights.failures import Changed, FetchFailed
 from modelyard.weights.http import downloads
 from modelyard.weights.local import describe, open_local
 from modelyard.weights.lock import exclusive
@@ -168,6 +169,8 @@ async def _bring(job: _Fetch, files: tuple[Upstream, ...], open_: Open) -> Choic
     try:
         if job.locked:
             sweep(folder, frozenset(partial.path for partial in partials))
+            for file, partial in zip(missing, partials, strict=True):
+                leftover.adopt(job.order, file, partial)
         there = sum(partial.present for partial in partials)
         volume.check_room(folder, max(0, sum(file.size or 0 for file in missing) - there))
         progress = Progress(files, job.say, time.monotonic)

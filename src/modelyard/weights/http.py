@@ -18,7 +18,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import Changed, FetchFailed, Transient
 from modelyard.weights.values import Body, Patience, Upstream
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import httpx2
 from huggingface_hub import HfApi, hf_hub_url, set_client_factory
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RevisionNotFoundError
 
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
 from modelyard.weights.choose import choose
-from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.weights.failures import FetchFailed, Transient
 from modelyard.weights.http import seconds_asked
 from modelyard.weights.values import Upstream
 

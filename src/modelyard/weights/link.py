@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from modelyard.core.errors import SpecInvalid
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import MAIN, Hub, safe_name
+from modelyard.weights import manifest as manifests
 from modelyard.weights.choose import is_split
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.weights.failures import FetchFailed
 from modelyard.weights.names import PARTIAL, is_ours
 from modelyard.weights.volume import explained, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from modelyard.core.source import Source
     from modelyard.weights.values import Order
@@ -74,7 +77,7 @@ def make(order: Order, first: str) -> None:
     path = order.folder / order.link
     partial = order.folder / f"{order.link}.{os.urandom(6).hex()}{PARTIAL}"
     with explained(order.folder):
-        if path.exists() and not path.is_symlink():
+        if _is_of_the_model(path):
             raise _taken(order)
         try:
             partial.symlink_to(first)
@@ -85,6 +88,14 @@ def make(order: Order, first: str) -> None:
             raise
         partial.replace(path)
     sync_folder(order.folder)
+
+
+def _is_of_the_model(path: Path) -> bool:
+    """Whether a file that we vouch for, or a folder, has this name. Any other file was left by another program."""
+    if path.is_symlink() or not path.exists():
+        return False
+    known = manifests.load(path.parent)
+    return path.is_dir() or (known is not None and path.name in known.files)
 
 
 def _by_its_name(source: Source, first: str) -> str:

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed, Transient
 from modelyard.weights.values import Body, Upstream
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from modelyard.weights.codes import Changed, Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import Changed, FetchFailed
 from modelyard.weights.manifest import Kept
 from modelyard.weights.names import PARTIAL
 from modelyard.weights.volume import explained
@@ -112,6 +113,8 @@ class Partial:
             if (mine.st_ino, mine.st_size) != (there.st_ino, self.size):
                 raise Changed(f"{self._upstream.name} was replaced by another process")
             self.path.replace(self._folder / self._upstream.name)
+            # Two names of one file are both left alone by a rename.
+            self.path.unlink(missing_ok=True)
         return Kept(self._upstream.name, self.size, self._digest.hexdigest(), self._upstream.etag)
 
     def discard(self) -> None:

@@ -15,8 +15,9 @@ import obstore
 from obstore import exceptions
 from obstore.store import S3Store
 
+from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
-from modelyard.weights.codes import Code, FetchFailed, Transient
+from modelyard.weights.failures import FetchFailed, Transient
 from modelyard.weights.values import Upstream
 
 if TYPE_CHECKING:

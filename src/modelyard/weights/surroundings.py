@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

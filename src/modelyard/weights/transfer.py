@@ -9,7 +9,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from modelyard.weights.codes import Changed, Code, FetchFailed, Transient
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import Changed, FetchFailed, Transient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,7 +7,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from modelyard.weights.codes import Code, FetchFailed
+from modelyard.core.exitcodes import Code
+from modelyard.weights.failures import FetchFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from modelyard.local.node.images import (
     listening,
     listening_env,
     matches,
-    repository,
+    short_repository,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _table(*installed: str, rules: tuple[Rule, ...] = ()) -> ImageTable:
     ],
 )
 def test_a_repository_is_an_image_without_tag_and_digest(image: str, name: str) -> None:
-    assert repository(image) == name
+    assert short_repository(image) == name
 
 
 def test_a_rule_matches_the_repository_and_its_mirrors_only() -> None:

@@ -214,7 +214,8 @@ async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
 async def _asked(node: Node, user: str | None, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
     context = ssl.create_default_context(cafile=str(node.plane.ca))
     if user:
-        identity = node.plane._identity(user)
+        authority = node.plane._authority
+        identity = authority.store(user, authority.client(user))
         context.load_cert_chain(identity.certificate, identity.key)
     async with aiohttp.ClientSession(f"https://127.0.0.1:{node.port}") as session:
         async with session.get(path, ssl=context) as response:

@@ -68,6 +68,19 @@ async def test_a_node_that_was_deleted_is_there_again(cluster: Cluster, namespac
         await until(yard.admin, "/api/v1/nodes", lambda seen: _uid(seen, namespace) not in {"", first})
 
 
+async def test_a_node_that_is_taken_for_lost_says_at_once_that_it_is_there(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    path = f"/api/v1/nodes/{namespace}"
+    async with yard_of(cluster, namespace, tmp_path, lease=600) as yard:
+        await until(yard.admin, "/api/v1/nodes", lambda seen: bool(_uid(seen, namespace)))
+        node = await until(yard.admin, path, lambda seen: _ready(seen).get("status") == "True")
+        lost = [{**entry, "status": "Unknown", "reason": "NodeStatusUnknown"} for entry in node["status"]["conditions"]]
+        patched = await yard.admin.patch(f"{path}/status", {"status": {"conditions": lost}})
+        assert _ready(patched)["status"] == "Unknown"
+        await until(yard.admin, path, lambda seen: set(conditions(seen).values()) <= {"True", "False"})
+
+
 def _uid(nodes: dict[str, list[dict[str, dict[str, str]]]], name: str) -> str:
     return next((node["metadata"]["uid"] for node in nodes["items"] if node["metadata"]["name"] == name), "")
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.stored import Metadata
 from modelyard.local.node import kernel
 from modelyard.local.node.addresses import Address
 from modelyard.local.node.gpus import Gpus
 from modelyard.local.node.leftovers import Record, read_record, write_record
-from modelyard.local.node.machine import Gpu, Machine, listed_gpus
+from modelyard.local.node.machine import Gpu, Machine, Short, available_memory, listed_gpus, look_for_shortage
 from modelyard.local.node.paths import Mapped
+from modelyard.local.node.pod import grace_left
 from modelyard.local.node.podman import Box, Podman, enter_command, run_command
 from modelyard.local.node.podspec import Container, Port, Probe
 from modelyard.local.node.probes import Tally
@@ -32,6 +35,17 @@ def test_bad_answers_count_once_a_period_and_good_ones_always() -> None:
     assert [tally.add(float(now), good=False) for now in range(20)] == [None] * 20
     assert tally.add(20.0, good=False) is False
     assert [tally.add(21.0, good=True), tally.add(22.0, good=True)] == [None, True]
+
+
+@pytest.mark.parametrize(("now", "left"), [(NOW, 30.0), ("2026-01-01T00:00:20Z", 10.0), (LATER, 1.0)])
+def test_a_pod_has_what_is_left_of_its_grace(now: str, left: float) -> None:
+    meta = Metadata(deletion_timestamp="2026-01-01T00:00:30Z", deletion_grace_period_seconds=30)
+    assert grace_left(meta, datetime.fromisoformat(now)) == left
+
+
+def test_a_clock_that_is_set_back_gives_a_pod_no_more_time() -> None:
+    meta = Metadata(deletion_timestamp="2026-01-01T00:00:30Z", deletion_grace_period_seconds=30)
+    assert grace_left(meta, datetime.fromisoformat("2025-12-31T00:00:00Z")) == 30.0
 
 
 def test_gpus_belong_to_one_container_at_a_time() -> None:
@@ -57,14 +71,29 @@ def test_a_machine_with_gpus_says_so() -> None:
     assert machine.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
 
 
-def test_a_full_disk_is_a_condition_of_the_node() -> None:
+@pytest.mark.parametrize(
+    ("short", "disk", "memory"),
+    [
+        (Short(disk=False, memory=False), ("False", NOW), ("False", NOW)),
+        (Short(disk=True, memory=False), ("True", LATER), ("False", NOW)),
+        (Short(disk=False, memory=True), ("False", NOW), ("True", LATER)),
+        (Short(disk=False, memory=None), ("False", NOW), ("Unknown", LATER)),
+    ],
+)
+def test_what_is_short_is_a_condition_of_the_node(short: Short, disk: tuple[str, str], memory: tuple[str, str]) -> None:
     machine = Machine(8, 2**34, 2**40)
-    fine = node_status("n", machine, {}, NOW, port=0, disk_full=False)
-    full = node_status("n", machine, fine, LATER, port=10250, disk_full=True)
-    times = {entry["type"]: (entry["status"], entry["lastTransitionTime"]) for entry in full["conditions"]}
-    assert times["DiskPressure"] == ("True", LATER)
-    assert times["Ready"] == ("True", NOW)
-    assert full["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10250}}
+    fine = node_status("n", machine, {}, NOW, port=0, short=Short(disk=False, memory=False))
+    told = node_status("n", machine, fine, LATER, port=10250, short=short)
+    times = {entry["type"]: (entry["status"], entry["lastTransitionTime"]) for entry in told["conditions"]}
+    assert times == {"DiskPressure": disk, "MemoryPressure": memory, "Ready": ("True", NOW)}
+    assert told["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10250}}
+
+
+def test_memory_that_is_left_is_measured_and_not_assumed(tmp_path: Path) -> None:
+    told = "MemTotal:       24684012 kB\nMemFree:         1000 kB\nMemAvailable:    2048 kB\n"
+    assert available_memory(told) == 2 * 2**20
+    assert available_memory("MemTotal: 24684012 kB\n") is None
+    assert look_for_shortage(tmp_path).memory is not None
 
 
 def test_a_container_of_podman_listens_on_loopback_only_and_shows_no_secrets() -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
-from modelyard.local.up.apply import Applier
-from modelyard.local.up.documents import BadManifest, Document
+from modelyard.local.up.apply import apply_all
+from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def applier(cluster: Cluster, installed: Path) -> AsyncIterator[Applier]:
-    transport = HttpTransport(from_kubeconfig([cluster.kubeconfig]))
-    yield Applier(transport)
-    await transport.close()
+async def client(cluster: Cluster, installed: Path) -> AsyncIterator[Client]:
+    client = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
+    yield client
+    await client.close()
 
 
 def given(namespace: str, api_version: str, kind: str, name: str = "x", **rest: Any) -> Document:
@@ -32,14 +33,15 @@ def given(namespace: str, api_version: str, kind: str, name: str = "x", **rest: 
 
 
 async def test_objects_of_several_kinds_are_applied_in_the_name_of_kubectl(
-    applier: Applier, namespace: str, kubectl: Kubectl
+    client: Client, namespace: str, kubectl: Kubectl
 ) -> None:
-    await applier.apply_all(
+    await apply_all(
+        client,
         [
             given(namespace, "v1", "ConfigMap", data={"a": "b"}),
             given(namespace, "apps/v1", "Deployment", spec=deployment()),
             given(namespace, "inference.llmkube.dev/v1alpha1", "Model", spec={"source": "a/b"}),
-        ]
+        ],
     )
     what = ("get", "configmap/x", "deployment/x", "model/x", f"--namespace={namespace}", "--show-managed-fields")
     managers = await kubectl(*what, "-o", "jsonpath={.items[*].metadata.managedFields[0].manager}")
@@ -47,13 +49,13 @@ async def test_objects_of_several_kinds_are_applied_in_the_name_of_kubectl(
 
 
 async def test_a_kind_that_nobody_knows_is_named_and_nothing_is_applied(
-    applier: Applier, namespace: str, kubectl: Kubectl
+    client: Client, namespace: str, kubectl: Kubectl
 ) -> None:
     first = given(namespace, "v1", "ConfigMap", name="never")
     with pytest.raises(BadManifest, match=r"a.yaml: there is no kind Pood in v1 \(it has .*Pod, .*\); correct"):
-        await applier.apply_all([first, given(namespace, "v1", "Pood")])
+        await apply_all(client, [first, given(namespace, "v1", "Pood")])
     with pytest.raises(BadManifest, match=r"no kind Thing in example.com/v1 \(no such API is installed\)"):
-        await applier.apply_all([first, given(namespace, "example.com/v1", "Thing")])
+        await apply_all(client, [first, given(namespace, "example.com/v1", "Thing")])
     assert "never" not in await kubectl("get", "configmaps", f"--namespace={namespace}")
 
 
@@ -62,11 +64,16 @@ async def test_a_kind_that_nobody_knows_is_named_and_nothing_is_applied(
     [({"modelRef": "m", "replicas": -1}, "spec.replicas"), ({"modelRef": "m", "replica": 1}, "spec.replica")],
 )
 async def test_what_the_api_server_refuses_is_named_with_the_field(
-    applier: Applier, namespace: str, spec: dict[str, Any], field: str
+    client: Client, namespace: str, spec: dict[str, Any], field: str
 ) -> None:
     wrong = given(namespace, "inference.llmkube.dev/v1alpha1", "InferenceService", spec=spec)
     with pytest.raises(BadManifest, match=rf"^a.yaml: InferenceService x is refused: .*{field}.*; correct the file$"):
-        await applier.apply_all([wrong])
+        await apply_all(client, [wrong])
+
+
+async def test_a_name_that_is_a_path_leads_nowhere(client: Client, namespace: str) -> None:
+    with pytest.raises(BadManifest, match=r"is refused: '\.\./secrets/x' cannot be the name of an object; correct"):
+        await apply_all(client, [given(namespace, "v1", "ConfigMap", name="../secrets/x")])
 
 
 def deployment() -> dict[str, Any]:

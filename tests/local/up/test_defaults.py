@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.stored import Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
 from modelyard.local.up.defaults import YARD, for_source
-from modelyard.local.up.documents import BadManifest, read_files
+from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +57,3 @@ def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:
         for_source("nothing")
     with pytest.raises(SpecInvalid, match="write hf://a/b/c"):
         for_source("a/b/c")
-
-
-def test_a_list_of_objects_is_read_as_its_objects(tmp_path: Path) -> None:
-    objects = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("a", "b")]
-    file = tmp_path / "list.yaml"
-    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
-    assert [document.body for document in read_files([file])] == objects

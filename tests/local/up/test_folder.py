@@ -61,11 +61,10 @@ def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert folder.places() == places
 
 
-def test_the_usual_folder_is_that_of_the_system() -> None:
+def test_the_usual_folder_is_the_one_for_data_and_its_path_holds_no_space() -> None:
     home = Path("/home/me")
-    assert default_path({}, home, "linux") == home / ".local/share/modelyard"
-    assert default_path({}, home, "darwin") == home / "Library/Application Support/modelyard"
-    assert default_path({"XDG_DATA_HOME": "/data"}, home, "linux") == Path("/data/modelyard")
+    assert default_path({}, home) == home / ".local/share/modelyard"
+    assert default_path({"XDG_DATA_HOME": "/data"}, home) == Path("/data/modelyard")
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,14 @@ def test_what_has_failed_is_settled_whatever_else_is_said_of_it() -> None:
     assert row(service(phase="Failed", observedGeneration=1, conditions=said), PLACES).is_settled
 
 
+def test_a_service_that_rests_because_it_was_asked_to_is_as_wanted() -> None:
+    said = conditions(Ready=("False", "Stopped", "spec.replicas is 0"))
+    shown = row(service(phase="Stopped", observedGeneration=1, conditions=said), PLACES)
+    assert (shown.is_ready, shown.is_settled, shown.is_as_wanted) == (False, True, True)
+    earlier = row(service(generation=2, phase="Stopped", observedGeneration=1, conditions=said), PLACES)
+    assert (earlier.is_settled, earlier.is_as_wanted) == (False, False)
+
+
 def test_a_download_is_shown_as_far_as_it_is() -> None:
     told = conditions(
         Ready=("False", "Creating", "0 of 2 pods are ready"), Progressing=("True", "Downloading", "42 % of 4 GiB")

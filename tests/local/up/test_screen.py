@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,15 @@ def canvas(*, terminal: bool) -> Console:
 def written(where: Console) -> str:
     assert isinstance(where.file, io.StringIO)
     return where.file.getvalue()
+
+
+def test_on_a_full_disk_lines_are_lost_and_nothing_else() -> None:
+    with Path("/dev/full").open("w", buffering=1) as full:
+        with Screen(Console(file=full), lambda: 0.0) as screen:
+            screen.say("etcd ended by itself")
+            screen.show([BROKEN])
+        with suppress(OSError):  # what is still in the buffer
+            full.close()
 
 
 def test_without_a_terminal_every_piece_of_news_is_a_line() -> None:

@@ -18,7 +18,6 @@ from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.node.addresses import Addresses
 from modelyard.local.node.services import Services
-from modelyard.local.up.apply import Applier
 from modelyard.local.up.machine import Machine
 from modelyard.local.up.screen import Screen
 from modelyard.local.up.settle import answers, began_after, until_settled
@@ -56,7 +55,7 @@ def test_a_pod_that_is_not_ready_misleads_nobody() -> None:
 async def test_files_without_any_of_our_kinds_are_settled_at_once(cluster: Cluster, installed: Path) -> None:
     transport = HttpTransport(from_kubeconfig([cluster.kubeconfig]))
     client, addresses = Client(transport), Addresses()
-    machine = Machine(cluster.controlplane, client, Applier(transport), addresses, Services(addresses))
+    machine = Machine(cluster.controlplane, client, addresses, Services(addresses))
     view, screen = View(dict), Screen(Console(file=io.StringIO()))
     async with asyncio.timeout(30):
         assert await until_settled(machine, view, screen, START) == []

@@ -12,6 +12,7 @@ from modelyard.core.resources import (
 )
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferenceservice import api, plan, reads, rules, status
+from modelyard.kinds.shared import autoscale
 from modelyard.kinds.shared.models import MODEL
 
 INFERENCE_SERVICE = Kind(
@@ -27,7 +28,7 @@ INFERENCE_SERVICE = Kind(
     creates=(VOLUME_CLAIM,),
     asks=(LogTail,),
     conditions=("Available", "Progressing", "Degraded", "FieldsIgnored", "Ready"),
-    occasional=("GPUAvailable", "ModelTransferHealthy", "VLLMSpecValid", "MemoryRequested"),
+    occasional=("GPUAvailable", "ModelTransferHealthy", "VLLMSpecValid", "MemoryRequested", autoscale.AUTOSCALED),
     stuck=status.stuck,
     columns=api.COLUMNS,
     rules=rules.RULES,

@@ -97,6 +97,10 @@ def _outdone(spec: InferenceServiceSpec) -> Iterator[Problem]:
         yield _no_effect("spec.resources.memory has no effect beside spec.resources.hostMemory", either)
     if spec.priority_class_name and spec.priority != _UNSET.priority:
         yield _no_effect("spec.priority has no effect beside spec.priorityClassName", either)
+    if spec.runtime == "llamacpp" and spec.cache_type_k and spec.cache_type_custom_k:
+        yield _no_effect("spec.cacheTypeK has no effect beside spec.cacheTypeCustomK", either)
+    if spec.runtime == "llamacpp" and spec.cache_type_v and spec.cache_type_custom_v:
+        yield _no_effect("spec.cacheTypeV has no effect beside spec.cacheTypeCustomV", either)
 
 
 def _of_other_engines(spec: InferenceServiceSpec) -> Iterator[Problem]:

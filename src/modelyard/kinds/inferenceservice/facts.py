@@ -21,7 +21,7 @@ from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts
-from modelyard.kinds.shared import downloads, podtrouble, scheduling, workloads
+from modelyard.kinds.shared import autoscale, downloads, podtrouble, scheduling, workloads
 from modelyard.kinds.shared.scheduling import Placement
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _ADDED_TO = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
 _BINDING = Later(4.0, "a claim is being bound")
 """How long a claim may take before it is worth telling."""
+_FAILED = Later(60.0, "pods failed a short while ago")
 
 
 class Pods(Struct, frozen=True):
@@ -45,7 +46,10 @@ class Pods(Struct, frozen=True):
 
     latest: tuple[Stored, ...] = ()
     """Those of the latest template that are neither over nor going away."""
+    failed: tuple[Stored, ...] = ()
+    """Those of the latest template that failed a short while ago: no container of them is started again."""
     left: int = 0
+    leaving: int = 0
     ready: int = 0
     equipped: frozenset[str] = frozenset()
     """The devices, by resource name, of pods that are ready."""
@@ -56,12 +60,16 @@ class Pods(Struct, frozen=True):
 
 def look(seen: Seen) -> Pods:
     """Look at the pods of a service."""
-    pods = [(pod, scheduling.look(pod)) for pod in seen.all(Owned(POD)) if pod.status.get("phase") not in _OVER]
+    deployment, everybody = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
+    makers = scheduling.makers(deployment)
+    pods = [(pod, scheduling.look(pod, makers)) for pod in everybody if pod.status.get("phase") not in _OVER]
     told = (placement for _, placement in pods if placement.waits and not _binds(placement, seen.now))
     waiting = sorted(told, key=lambda one: not one.lacks)
     return Pods(
-        latest=_latest(seen.one(Owned(DEPLOYMENT)), [pod for pod, _ in pods if not pod.meta.deleting]),
+        latest=_latest(deployment, [pod for pod, _ in pods if not pod.meta.deleting]),
+        failed=_latest(deployment, podtrouble.failed(everybody, seen.now)),
         left=len(pods),
+        leaving=sum(pod.meta.deleting for pod, _ in pods),
         ready=sum(placement.ready and not placement.preempted for _, placement in pods),
         equipped=frozenset(name for _, placement in pods if placement.ready for name, _ in placement.gpus),
         preempted=any(placement.preempted for _, placement in pods),
@@ -69,9 +77,15 @@ def look(seen: Seen) -> Pods:
     )
 
 
-def look_again(seen: Seen) -> Later | None:
-    """Return when to look again at pods whose claims are being bound."""
-    return _BINDING if any(_binds(scheduling.look(pod), seen.now) for pod in seen.all(Owned(POD))) else None
+def look_again(service: Object[InferenceServiceSpec], seen: Seen) -> Later | None:
+    """Return when to look again at what is only told, or no longer told, after a while."""
+    pods = seen.all(Owned(POD))
+    waits = [
+        *([_BINDING] if any(_binds(scheduling.look(pod), seen.now) for pod in pods) else []),
+        *([_FAILED] if podtrouble.failed(pods, seen.now) else []),
+        *filter(None, [autoscale.look_again(service.before, seen)]),
+    ]
+    return min(waits, key=lambda wait: wait.seconds, default=None)
 
 
 def _binds(placement: Placement, now: datetime) -> bool:
@@ -134,8 +148,15 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
         wanted=done.wanted,
         ready=ready,
         left=max(pods.left, done.ready),
+        making_room=_makes_room(deployment, pods),
         complete=complete,
     )
+
+
+def _makes_room(deployment: Stored | None, pods: Pods) -> bool:
+    """Whether new pods are only made when those of before are gone, and they are going."""
+    strategy = deployment.spec.get("strategy", {}).get("type") if deployment else ""
+    return strategy == "Recreate" and 0 < pods.leaving == pods.left
 
 
 def shortage(pods: Pods) -> Problem | None:
@@ -180,6 +201,8 @@ def _trouble(
         )
     if pods.waiting:
         return None if pods.waiting.lacks else podtrouble.unscheduled(pods.waiting, _REMEDIES)
+    if problem := podtrouble.failing(pods.failed):
+        return problem
     fetching = any(downloads.running(pod) for pod in pods.latest)
     return None if fetching else done.problem
 

@@ -50,6 +50,8 @@ class Facts(Struct, frozen=True):
     """Whether every pod that is wanted is there, ready and of the latest template."""
     refused: bool = False
     """Whether the cluster refuses to create pods, even if others have trouble that is told first."""
+    making_room: bool = False
+    """Whether new pods wait until those of before are gone."""
 
     @property
     def problem(self) -> Problem | None:
@@ -61,6 +63,11 @@ class Facts(Struct, frozen=True):
         """How many pods are ready, in words."""
         if self.wanted == 0:
             return f"{self.ready} pods are still ready"
+        if self.making_room:
+            return (
+                f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
+                "until they are gone. If they stay, look at their node"
+            )
         if self.complete or self.ready < self.wanted:
             return f"{self.ready} of {self.wanted} pods are ready"
         return f"{self.wanted} of {self.wanted} pods are ready, but some are yet to be replaced or removed"
@@ -82,7 +89,15 @@ class Row(Struct, frozen=True):
     why: Callable[[Facts], Why]
 
 
-PASSING: Final = frozenset({Reason.UNSCHEDULABLE, Reason.PREEMPTED, Reason.NODE_NOT_READY, Reason.ROLLOUT_STUCK})
+PASSING: Final = frozenset(
+    {
+        Reason.UNSCHEDULABLE,
+        Reason.PREEMPTED,
+        Reason.NODE_NOT_READY,
+        Reason.PODS_FAILING,
+        Reason.ROLLOUT_STUCK,
+    }
+)
 """Problems that go away by themselves when others make room, or after all the time that something slow needs."""
 
 

@@ -49,7 +49,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
         delete=autoscale.leftovers(scaling, seen),
-        look_again=facts.look_again(seen),
+        look_again=facts.look_again(service, seen),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from modelyard.core import names
-from modelyard.core.resources import POD, Key
+from modelyard.core.resources import DEPLOYMENT, POD, Key
 from modelyard.kinds.contract import Every, Owned
 from modelyard.kinds.inferenceservice.api import CREATED
 from modelyard.kinds.inferenceservice.naming import KIND
@@ -55,7 +55,8 @@ class Ahead(Struct, frozen=True):
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every]:
     """Name the pods of all services, while this one waits."""
-    own = [(pod, scheduling.look(pod)) for pod in seen.all(Owned(POD))]
+    makers = scheduling.makers(seen.one(Owned(DEPLOYMENT)))
+    own = [(pod, scheduling.look(pod, makers)) for pod in seen.all(Owned(POD))]
     if any(placement.ready for _, placement in own):
         return
     ranks = [_rank(pod, placement) for pod, placement in own if placement.lacks]

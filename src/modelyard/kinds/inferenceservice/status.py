@@ -18,7 +18,7 @@ from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServic
 from modelyard.kinds.inferenceservice.cautions import cautions
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
-from modelyard.kinds.shared import downloads, scheduling
+from modelyard.kinds.shared import autoscale, downloads, scheduling
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -66,6 +66,7 @@ def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcom
             degraded(known, verdict),
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
+            *autoscale.troubles(service.before, seen),
             *cautions(service, seen),
         ),
     )

@@ -4,6 +4,7 @@ from modelyard.core.probes import McpHandshake
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp import api, plan, reads, status
+from modelyard.kinds.shared import autoscale
 
 MCP = Kind(
     resource=api.RESOURCE,
@@ -17,6 +18,7 @@ MCP = Kind(
     deletes=(AUTOSCALER,),
     asks=(McpHandshake,),
     conditions=("Available", "Responding", "Ready"),
+    occasional=(autoscale.AUTOSCALED,),
     stuck=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=api.RULES,

@@ -40,7 +40,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, common, spec.hpa.wanted, target=name),
         ),
         delete=autoscale.leftovers(spec.hpa.wanted, seen),
-        look_again=secrets.ROTATION if tls_secret(spec) else None,
+        look_again=autoscale.look_again(mcp.before, seen) or (secrets.ROTATION if tls_secret(spec) else None),
     )
 
 

@@ -12,7 +12,7 @@ from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.mcp.api import McpStatus, ServerReport
 from modelyard.kinds.mcp.reads import checked_template, handshake, service_name, tls_secret
-from modelyard.kinds.shared import podtrouble, workloads
+from modelyard.kinds.shared import autoscale, podtrouble, workloads
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -38,7 +38,7 @@ def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
         tool_count=said.get("toolCount", 0),
         tools=tuple(said.get("tools", ())),
         checked_template=done.template if answer else "",
-        conditions=(pods, hello, ready),
+        conditions=(pods, hello, ready, *autoscale.troubles(mcp.before, seen)),
     )
 
 

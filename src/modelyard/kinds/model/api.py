@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from modelyard.core.conditions import Conditions
+from modelyard.core.gguf import GgufReport
 from modelyard.kinds.contract import Column
 
 
@@ -19,21 +20,6 @@ class Phase(StrEnum):
     COPYING = "Copying"
     READY = "Ready"
     FAILED = "Failed"
-
-
-class GgufReport(Struct, frozen=True, rename="camel"):
-    """What the header of a GGUF file says."""
-
-    architecture: Annotated[str, Meta(description="Such as llama or qwen2.")] = ""
-    model_name: Annotated[str, Meta(description="What its author calls it.")] = ""
-    quantization: Annotated[str, Meta(description="How most of it is quantized, such as Q4_K_M.")] = ""
-    context_length: Annotated[int, Meta(description="How many tokens it was trained to look at.")] = 0
-    embedding_size: Annotated[int, Meta(description="The length of its embeddings.")] = 0
-    layer_count: Annotated[int, Meta(description="How many layers it has.")] = 0
-    head_count: Annotated[int, Meta(description="How many attention heads it has.")] = 0
-    tensor_count: Annotated[int, Meta(description="How many tensors the file holds.")] = 0
-    file_version: Annotated[int, Meta(description="The version of the file format.")] = 0
-    license: Annotated[str, Meta(description="Its license.")] = ""
 
 
 class ModelStatus(Struct, frozen=True, rename="camel"):

@@ -13,9 +13,9 @@ from modelyard.kinds.shared.models import Accelerator, Format, Gpu, RefreshPolic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.gguf import GgufReport
     from modelyard.core.policy import Policy
     from modelyard.core.source import Source
-    from modelyard.kinds.model.api import GgufReport
     from modelyard.kinds.shared.models import ModelSpec
 
 TYPE = "FieldsIgnored"

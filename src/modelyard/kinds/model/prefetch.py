@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem
+from modelyard.core.exitcodes import Code
 from modelyard.core.intent import fingerprint
 from modelyard.core.plan import Later, Once
 from modelyard.core.policy import CacheMode
@@ -44,7 +45,7 @@ RETRY_SECONDS: Final = 600.0
 SETTLING_SECONDS: Final = 10.0
 
 _KEPT_SECONDS: Final = 86400
-_HOPELESS: Final = tuple(code for code in downloads.ENDINGS if code != downloads.TRANSIENT)
+_HOPELESS: Final = tuple(int(code) for code in downloads.ENDINGS if code != Code.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
 
 

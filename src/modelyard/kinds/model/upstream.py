@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Condition, Truth, condition
+from modelyard.core.gguf import GgufReport
 from modelyard.core.probes import RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.source import Hub, Web, parse
 from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Asked
-from modelyard.kinds.model.api import GgufReport
 from modelyard.kinds.model.presence import is_same_source, stated_before
 from modelyard.kinds.shared import weights
 from modelyard.kinds.shared.models import Format, RefreshPolicy

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
+from modelyard.core.conditions import Condition, Problem, Truth, failing, ready_since, stored_condition
 from modelyard.core.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
-from modelyard.core.plan import Child, Replicas
+from modelyard.core.plan import Child, Later, Replicas
+from modelyard.core.reasons import Reason
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
 from modelyard.kinds.contract import Owned, Rule
 from modelyard.kinds.shared import workloads
@@ -20,6 +23,15 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Seen
 
 Json = dict[str, Any]
+
+AUTOSCALED = "Autoscaled"
+FIRST_METRICS = 120.0
+_RESTS = "ScalingDisabled"
+"""What an autoscaler says of a Deployment that was scaled to zero."""
+_REMEDIES = {
+    "FailedGetPodsMetric": "install an adapter for custom metrics that knows this one, or scale by cpu or memory",
+    "FailedGetResourceMetric": "install metrics-server, and check that the pods request what is measured",
+}
 Count = Annotated[int, Meta(ge=1, le=1000)]
 
 
@@ -102,6 +114,42 @@ def autoscaler(
         "behavior": scaling.behavior,
     }
     return (workloads.child(AUTOSCALER, name, labels, {"spec": without_empty(spec)}),)
+
+
+def troubles(before: Json, seen: Seen) -> tuple[Condition, ...]:
+    """State that the autoscaler of an object does not work, if so. Its pods serve all the same."""
+    complaint = _complaint(seen)
+    if complaint is None or (_patience(complaint, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
+        return ()
+    said = str(complaint.get("message", ""))[:512] or "no reason was given"
+    problem = Problem(
+        Reason.AUTOSCALER_STUCK,
+        f"the number of pods does not follow the load: {said}",
+        _REMEDIES.get(str(complaint.get("reason")), "look at it with `kubectl describe hpa`"),
+    )
+    return (failing(AUTOSCALED, problem),)
+
+
+def look_again(before: Json, seen: Seen) -> Later | None:
+    """Return when to look again at an autoscaler that does not work yet."""
+    complaint = _complaint(seen)
+    left = _patience(complaint, before, seen.now) if complaint else 0.0
+    return Later(left, "the autoscaler has no metrics yet") if left > 0 else None
+
+
+def _complaint(seen: Seen) -> Json | None:
+    found = seen.one(Owned(AUTOSCALER))
+    said = [stored_condition(found.status, kind) for kind in ("AbleToScale", "ScalingActive")] if found else []
+    return next((one for one in said if one.get("status") == "False" and one.get("reason") != _RESTS), None)
+
+
+def _patience(complaint: Json, before: Json, now: datetime) -> float:
+    """Return how many seconds a complaint may still be a matter of time: pods that are not ready have no metrics."""
+    if stored_condition(before, "Ready").get("status") != Truth.TRUE:
+        return FIRST_METRICS
+    said, ready = complaint.get("lastTransitionTime"), ready_since(before)
+    begun = [*([datetime.fromisoformat(said)] if said else []), *([ready] if ready else [])]
+    return FIRST_METRICS - min(((now - since).total_seconds() for since in begun), default=FIRST_METRICS)
 
 
 def leftovers(scaling: AutoscalerConfig | None, seen: Seen) -> tuple[Ref, ...]:

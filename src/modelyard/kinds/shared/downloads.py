@@ -14,10 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem
+from modelyard.core.exitcodes import Code
 from modelyard.core.reasons import Reason
 from modelyard.kinds.shared import podtrouble
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from modelyard.core.stored import Stored
 
 Json = dict[str, Any]
@@ -27,9 +30,6 @@ CONTAINER: Final = "model-downloader"
 DRAFT: Final = "draft"
 """The prefix of everything in a pod that has to do with the weights of a draft model."""
 DRAFT_CONTAINER: Final = f"{DRAFT}-{CONTAINER}"
-
-TRANSIENT: Final = 17
-"""The source could not be reached. The same download may succeed later."""
 
 REMEDIES: Final = podtrouble.Remedies(
     memory="free memory on its node, or raise what a LimitRange of the namespace gives to containers",
@@ -52,38 +52,40 @@ class Ending(Struct, frozen=True):
     """Where users set what has to change."""
 
 
-ENDINGS: Final = {
-    10: Ending(
+ENDINGS: Final[Mapping[int, Ending]] = {
+    Code.BAD_SOURCE: Ending(
         Reason.MODEL_SOURCE_INVALID, "the source cannot be fetched", "correct it", field="spec.source of the Model"
     ),
-    11: Ending(
+    Code.AUTH: Ending(
         Reason.MODEL_SOURCE_UNAUTHORIZED,
         "the source does not let us read it",
         "check the credentials",
         field="spec.sourceSecretRef of the Model",
     ),
-    12: Ending(
+    Code.NOT_FOUND: Ending(
         Reason.MODEL_SOURCE_NOT_FOUND, "the source is not there", "correct it", field="spec.source of the Model"
     ),
-    13: Ending(
+    Code.CHECKSUM: Ending(
         Reason.MODEL_CHECKSUM_MISMATCH,
         "the weights are not those that were expected",
         "check the hash",
         field="spec.sha256 of the Model",
     ),
-    14: Ending(Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume has no room for the weights", "enlarge the volume"),
-    15: Ending(
+    Code.NO_SPACE: Ending(
+        Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume has no room for the weights", "enlarge the volume"
+    ),
+    Code.NOT_WRITABLE: Ending(
         Reason.MODEL_VOLUME_NOT_WRITABLE,
         "the volume for the weights cannot be written",
         "set a group that may",
         field="fsGroup of spec.podSecurityContext",
     ),
-    16: Ending(
+    Code.REFUSED: Ending(
         Reason.MODEL_SOURCE_REFUSED,
         "the downloader refuses the source",
         f"read its output with `kubectl logs -c {CONTAINER}`",
     ),
-    TRANSIENT: Ending(
+    Code.TRANSIENT: Ending(
         Reason.MODEL_SOURCE_UNREACHABLE,
         "the source cannot be reached",
         "it is tried again; check the network if this stays",

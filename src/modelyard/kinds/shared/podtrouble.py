@@ -6,6 +6,7 @@ Messages are stable: no restart counts and no back-off times, so that the same t
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from modelyard.core.reasons import Reason
 from modelyard.kinds.shared import scheduling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from modelyard.core.stored import Stored
 
@@ -35,6 +36,7 @@ _IMAGE_REASONS = frozenset(
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _RESTARTS_THAT_ARE_A_LOOP = 2
 _KILLED_FOR_MEMORY = "OOMKilled"
+_SHORT_WHILE = 600.0
 
 
 class Remedies(Struct, frozen=True):
@@ -68,6 +70,31 @@ def of_node(pod: Stored) -> Problem | None:
         Reason.NODE_NOT_READY,
         f"a pod is on the node {spec.get('nodeName', '')}, which is not ready or does not report",
         "mend the node; Kubernetes replaces the pod after five minutes, if there is another place for it",
+    )
+
+
+def failed(pods: Iterable[Stored], now: datetime) -> list[Stored]:
+    """Return the pods that failed as a whole a short while ago. They stay for ever, so old ones say nothing."""
+    return [pod for pod in pods if pod.status.get("phase") == "Failed" and _age(pod, now) < _SHORT_WHILE]
+
+
+def _age(pod: Stored, now: datetime) -> float:
+    created = pod.meta.creation_timestamp
+    return (now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+
+
+def failing(pods: Sequence[Stored]) -> Problem | None:
+    """Return why pods fail again and again: the node rejects or evicts each that is made. One may be an accident."""
+    if len(pods) < _RESTARTS_THAT_ARE_A_LOOP:
+        return None
+    status = max(pods, key=lambda pod: pod.meta.creation_timestamp or "").status
+    # What follows the first sentence are amounts, which differ each time.
+    said = re.split(r"\.\s|, requested:", str(status.get("message", "")))[0].rstrip(".")
+    cause = ": ".join(part for part in (str(status.get("reason", "")), said[:512]) if part) or "no reason was given"
+    return Problem(
+        Reason.PODS_FAILING,
+        f"pods fail one after the other ({cause})",
+        "mend the node that they are on, or keep them off it with spec.nodeSelector",
     )
 
 

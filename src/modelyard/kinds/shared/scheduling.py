@@ -16,7 +16,7 @@ from msgspec import Struct
 from modelyard.core.quantities import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from modelyard.core.stored import Stored
 
@@ -76,13 +76,17 @@ class Placement(Struct, frozen=True):
     priority: int = 0
 
 
-def look(pod: Stored) -> Placement:
-    """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing."""
+def look(pod: Stored, makers: Collection[str] | None = None) -> Placement:
+    """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing.
+
+    `makers`: whose devices count as GPUs; None: everybody's.
+    """
     spec, status = _SPEC.decode(pod.parts.get("spec", b"{}")), _STATUS.decode(pod.parts.get("status", b"{}"))
     by_type = {condition.type: condition for condition in status.conditions}
     scheduled = by_type.get("PodScheduled", _Condition())
     waits = scheduled.status == "False" and not pod.meta.deleting and status.phase in ("", "Pending")
-    gpus = devices(container.resources.limits for container in spec.containers)
+    asked = devices(container.resources.limits for container in spec.containers)
+    gpus = tuple(device for device in asked if makers is None or _maker(device[0]) in makers)
     found = complaints(scheduled.message) if waits else ()
     lacks = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
     if lacks:
@@ -122,6 +126,21 @@ def devices(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int],
     # Webhooks and LimitRanges add resources of their own, and the API server writes 8000 of them as 8k.
     asked = ((name, int(quantity(amount))) for one in limits for name, amount in one.items() if "/" in name)
     return tuple(sorted((name, amount) for name, amount in asked if amount))
+
+
+def makers(deployment: Stored | None) -> frozenset[str]:
+    """Return whose devices the pods of a Deployment are meant to have.
+
+    Webhooks add others to pods, such as network cards; and more of the same maker, such as memory of a GPU.
+    """
+    template = deployment.spec.get("template", {}) if deployment else {}
+    containers = template.get("spec", {}).get("containers", ())
+    asked = devices(one.get("resources", {}).get("limits", {}) for one in containers)
+    return frozenset(_maker(name) for name, _ in asked)
+
+
+def _maker(resource: str) -> str:
+    return resource.partition("/")[0]
 
 
 def _holds(condition: _Condition | None) -> bool:

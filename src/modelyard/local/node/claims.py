@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
+from modelyard.core.resources import VOLUME_CLAIM, Key
 from modelyard.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.local.files import private_folder
 from modelyard.local.node.mirror import Mirror
 from modelyard.local.node.volumes import PERSISTENT_VOLUME
+from modelyard.local.storage import STORAGE_CLASS, standard_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,17 +30,8 @@ if TYPE_CHECKING:
     from modelyard.core.stored import Json, Stored
     from modelyard.kube.client import Client
 
-STORAGE_CLASS: Final = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 PROVISIONER: Final = "modelyard.dev/folders"
 
-_STANDARD: Final = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-    "provisioner": PROVISIONER,
-    "reclaimPolicy": "Delete",
-    "volumeBindingMode": "Immediate",
-}
 # The volume controller writes it on a claim when it is the turn of a provisioner.
 _ASKED: Final = "volume.kubernetes.io/storage-provisioner"
 _MADE_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -96,7 +88,7 @@ class Claims:
 
     async def _install(self) -> None:
         with suppress(AlreadyExists):
-            await self._client.create(STORAGE_CLASS, _STANDARD)
+            await self._client.create(STORAGE_CLASS, standard_class(PROVISIONER))
         self._is_installed = True
 
     def _is_asked(self, claim: Stored) -> bool:

@@ -27,6 +27,7 @@ import yaml
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
+from modelyard.core.names import repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -186,15 +187,13 @@ def _names(rules: Iterable[Rule]) -> str:
 
 def matches(pattern: str, image: str) -> bool:
     """Whether a repository is the one of a rule, or a mirror of it."""
-    name = repository(image)
+    name = short_repository(image)
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
 
 
-def repository(image: str) -> str:
+def short_repository(image: str) -> str:
     """Return an image's name without tag, digest and the name of the Docker hub."""
-    name = image.partition("@")[0]
-    head, slash, last = name.rpartition("/")
-    name = f"{head}{slash}{last.partition(':')[0]}"
+    name = repository(image)
     return next((name.removeprefix(hub) for hub in _HUB if name.startswith(hub)), name)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from modelyard.core.times import micro_timestamp
 from modelyard.local.node.logroom import remembered_from
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _skip_forgotten(stream: BinaryIO) -> None:
 
 
 def _text(at: float) -> bytes:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ ").encode()
+    return f"{micro_timestamp(datetime.fromtimestamp(at, UTC))} ".encode()
 
 
 def _start(stream: BinaryIO, wanted: Wanted, times: LogTimes) -> int:

@@ -7,20 +7,21 @@ import os
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from modelyard.local.node.gpus import NVIDIA
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PODS: Final = "110"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _ANSWER_SECONDS: Final = 10.0
 # Below this, programs begin to fail in ways that are hard to understand, so no further pods are taken.
 _LEAST_DISK: Final = 256 * 2**20
+# The kubelet's own limit.
+_LEAST_MEMORY: Final = 100 * 2**20
+_MEMORY: Final = Path("/proc/meminfo")
 
 
 class Gpu(Struct, frozen=True):
@@ -71,9 +72,27 @@ async def look_around(state: Path) -> Machine:
     )
 
 
-def is_disk_full(state: Path) -> bool:
-    """Whether the disk that holds the state folder has next to nothing left."""
-    return shutil.disk_usage(state).free < _LEAST_DISK
+class Short(Struct, frozen=True):
+    """What this machine has next to nothing left of."""
+
+    disk: bool
+    memory: bool | None = None
+    """None: nobody knows."""
+
+
+def look_for_shortage(state: Path) -> Short:
+    """Measure what is left. The disk is the one that holds the state folder."""
+    memory = available_memory(_MEMORY.read_text()) if _MEMORY.exists() else None
+    return Short(
+        disk=shutil.disk_usage(state).free < _LEAST_DISK,
+        memory=None if memory is None else memory < _LEAST_MEMORY,
+    )
+
+
+def available_memory(told: str) -> int | None:
+    """Return how many bytes programs could have, as the kernel (Linux) tells; None: it does not."""
+    fields = (line.split() for line in told.splitlines() if line.startswith("MemAvailable:"))
+    return next((int(amount) * 1024 for _, amount, *_ in fields), None)
 
 
 def _cpus() -> int:

@@ -1,6 +1,7 @@
 """The Node object of this machine, its Lease, and everything that runs because pods are bound to it.
 
-A Node or a Lease that somebody deletes is made again. Nothing is reported that is not so.
+A Node that somebody deletes, or that the control plane takes for lost because the machine slept, is told again at once;
+a Lease is made again with its next renewal. Nothing is reported that is not so.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import aiohttp
 import structlog
 from msgspec import Struct
 
+from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.resources import LEASE, Key, Resource
 from modelyard.kube.client import Client
 from modelyard.kube.errors import KubeError, NotFound
+from modelyard.kube.watch import Target, follow
 from modelyard.local.node import report
 from modelyard.local.node.addresses import Addresses
 from modelyard.local.node.environment import from_machine
@@ -26,7 +29,8 @@ from modelyard.local.node.gpus import Gpus
 from modelyard.local.node.guardian import guarded
 from modelyard.local.node.images import ImageTable
 from modelyard.local.node.leftovers import MARK
-from modelyard.local.node.machine import Machine, is_disk_full, look_around
+from modelyard.local.node.machine import Machine, Short, look_around, look_for_shortage
+from modelyard.local.node.mirror import Mirror
 from modelyard.local.node.names import Places
 from modelyard.local.node.podman import Podman
 from modelyard.local.node.pods import Pods
@@ -41,7 +45,7 @@ _log = structlog.get_logger()
 # With all of its status, unlike the one that the operator watches.
 _NODE: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
 _RETRY_SECONDS: Final = 1.0
-# The Lease tells that the node lives; its status is only told again in case somebody has changed or deleted it.
+# The Lease tells that the node lives; a status without news is only told in case somebody has changed it.
 _REPORT_EVERY: Final = 6
 
 
@@ -109,21 +113,48 @@ class _Heart:
     def __init__(self, settings: NodeSettings, state: Path, machine: Machine) -> None:
         self._client, self._name, self._port = settings.client, settings.name, settings.kubelet_port
         self._state, self._machine, self._pace = state, machine, settings.pace
+        self._short: Short | None = None
+        self._doubted = asyncio.Event()
+        self._stored = Mirror(self._compare)
 
     async def beat(self) -> None:
         """Report and renew, until cancelled."""
+        target = Target(_NODE, field_selector=f"metadata.name={self._name}")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow(self._client, target, self._stored))
+            await self._keep()
+
+    async def _keep(self) -> NoReturn:
         beats, uid = 0, ""
         while True:
             try:
-                if beats % _REPORT_EVERY == 0:
+                if beats % _REPORT_EVERY == 0 or self._doubted.is_set() or self._is_news():
+                    self._doubted.clear()
                     uid = await self._report()
                 await self._renew(uid)
             except KubeError as error:
                 _log.warning("the node is not reported", node=self._name, error=str(error))
-                beats, wait = 0, _RETRY_SECONDS
+                beats = 0
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
-                beats, wait = beats + 1, self._pace.lease
-            await asyncio.sleep(wait)
+                beats += 1
+                await self._pause(self._pace.lease)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until the cluster doubts that the node is ready."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._doubted.wait()
+
+    def _is_news(self) -> bool:
+        return look_for_shortage(self._state) != self._short
+
+    def _compare(self) -> None:
+        stored = self._stored.items.get(Key("", self._name))
+        if stored is None or stored_condition(stored.status, "Ready").get("status") != Truth.TRUE:
+            self._doubted.set()
+        else:
+            self._doubted.clear()
 
     async def _report(self) -> str:
         """Register the Node, if it is not there, and tell its status; return its UID."""
@@ -132,11 +163,10 @@ class _Heart:
             node = await self._client.merge_patch(_NODE, key, {"metadata": {"labels": body["metadata"]["labels"]}})
         except NotFound:
             node = await self._client.create(_NODE, body)
-        full = is_disk_full(self._state)
-        status = report.node_status(
-            self._name, self._machine, node.status, timestamp(), port=self._port, disk_full=full
-        )
+        short = look_for_shortage(self._state)
+        status = report.node_status(self._name, self._machine, node.status, timestamp(), port=self._port, short=short)
         await self._client.merge_patch(_NODE, key, {"status": status}, "status")
+        self._short = short
         return node.meta.uid
 
     async def _renew(self, uid: str) -> None:

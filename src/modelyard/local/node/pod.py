@@ -317,5 +317,7 @@ class PodLife:
 
 def grace_left(meta: Metadata, now: datetime) -> float:
     """Return how many seconds a pod that is being deleted still has: the deletion is dated by when it must be over."""
-    end = datetime.fromisoformat(meta.deletion_timestamp or now.isoformat())
-    return max((end - now).total_seconds(), _LEAST_GRACE)
+    left = (datetime.fromisoformat(meta.deletion_timestamp or now.isoformat()) - now).total_seconds()
+    given = meta.deletion_grace_period_seconds
+    # Never more than was given: the clock may have been set back since.
+    return max(left if given is None else min(left, given), _LEAST_GRACE)

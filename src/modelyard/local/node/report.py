@@ -10,7 +10,7 @@ from modelyard import __version__
 from modelyard.local.node.status import HOST
 
 if TYPE_CHECKING:
-    from modelyard.local.node.machine import Machine
+    from modelyard.local.node.machine import Machine, Short
 
 Json = dict[str, Any]
 
@@ -18,10 +18,7 @@ LEASES: Final = "kube-node-lease"
 FEATURES: Final = ("ExtendWebSocketsToKubelet",)
 """What the API server must know of the node: it speaks WebSocket, and not the older protocol of `kubectl exec`."""
 _LEASE_SECONDS: Final = 40
-_FINE: Final = {
-    "MemoryPressure": ("KubeletHasSufficientMemory", "memory is sufficient"),
-    "PIDPressure": ("KubeletHasSufficientPID", "processes can be started"),
-}
+_READY: Final = ("True", "KubeletReady", "pods run as processes")
 
 
 def node(name: str, machine: Machine) -> Json:
@@ -30,13 +27,13 @@ def node(name: str, machine: Machine) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def node_status(name: str, machine: Machine, before: Json, now: str, *, port: int, disk_full: bool) -> Json:
+def node_status(name: str, machine: Machine, before: Json, now: str, *, port: int, short: Short) -> Json:
     """Return the status of the Node; times of conditions that have not changed stay as they were."""
     return {
         "capacity": machine.capacity,
         "allocatable": machine.capacity,
         "declaredFeatures": list(FEATURES),
-        "conditions": _conditions(before.get("conditions", []), now, disk_full=disk_full),
+        "conditions": _conditions(before.get("conditions", []), now, short),
         "addresses": [{"type": "InternalIP", "address": HOST}, {"type": "Hostname", "address": name}],
         **({"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}} if port else {}),
         "nodeInfo": {
@@ -51,16 +48,23 @@ def node_status(name: str, machine: Machine, before: Json, now: str, *, port: in
     }
 
 
-def _conditions(before: list[Json], now: str, *, disk_full: bool) -> list[Json]:
+def _conditions(before: list[Json], now: str, short: Short) -> list[Json]:
     old = {entry["type"]: entry for entry in before}
-    disk = ("True", "DiskIsFull", "free some disk space") if disk_full else ("False", "DiskIsFine", "there is space")
-    ours = {
-        "DiskPressure": disk,
-        **{name: ("False", *words) for name, words in _FINE.items()},
-        "Ready": ("True", "KubeletReady", "pods run as processes"),
-    }
+    ours = {"DiskPressure": _disk(short.disk), "MemoryPressure": _memory(short.memory), "Ready": _READY}
     told = [_condition(name, *words, old.get(name, {}), now) for name, words in ours.items()]
     return [*told, *(entry for name, entry in old.items() if name not in ours)]
+
+
+def _disk(is_short: bool) -> tuple[str, str, str]:
+    return ("True", "DiskIsFull", "free some disk space") if is_short else ("False", "DiskIsFine", "there is space")
+
+
+def _memory(is_short: bool | None) -> tuple[str, str, str]:
+    if is_short is None:
+        return "Unknown", "MemoryIsNotMeasured", "this system does not tell how much memory is available"
+    if is_short:
+        return "True", "MemoryIsShort", "end some programs, or use a smaller model"
+    return "False", "MemoryIsFine", "there is memory"
 
 
 def _condition(name: str, status: str, reason: str, message: str, old: Json, now: str) -> Json:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from modelyard.core import times
+
 
 def timestamp() -> str:
     """Return the time now, in seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.timestamp(datetime.now(UTC))
 
 
 def micro_timestamp() -> str:
     """Return the time now, as Leases take it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return times.micro_timestamp(datetime.now(UTC))

@@ -6,21 +6,18 @@ A container that is not ready says nothing about the reason; only an event can. 
 from __future__ import annotations
 
 import time
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from modelyard.core.resources import EVENT
-from modelyard.local.node.times import micro_timestamp
+from modelyard.core import events
+from modelyard.core.events import Reporter
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
-
-Json = dict[str, Any]
+    from modelyard.core.stored import Json, Stored
 
 _QUIET_SECONDS: Final = 600.0
-_LONGEST_NOTE: Final = 1024
 
 
 class Warned(Struct, frozen=True):
@@ -54,24 +51,5 @@ class Warnings:
 
 def event(pod: Stored, node: str, warned: Warned) -> Json:
     """Return the Event that tells a piece of news about a pod."""
-    meta, moment = pod.meta, micro_timestamp()
-    serial = sha256(f"{meta.uid}{warned}{moment}".encode()).hexdigest()[:16]
-    return {
-        "apiVersion": EVENT.api_version,
-        "kind": EVENT.kind,
-        "metadata": {"name": f"{meta.name}.{serial}", "namespace": meta.namespace},
-        "eventTime": moment,
-        "reportingController": "modelyard.dev/node",
-        "reportingInstance": node,
-        "action": "Watch",
-        "type": "Warning",
-        "reason": warned.reason,
-        "note": warned.note[:_LONGEST_NOTE],
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": meta.namespace,
-            "name": meta.name,
-            "uid": meta.uid,
-        },
-    }
+    reporter = Reporter("modelyard.dev/node", node, "Watch")
+    return events.event(pod, reporter, warned.reason, warned.note, datetime.now(UTC), warning=True)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import structlog
 import uvloop
@@ -19,6 +19,7 @@ from modelyard.local.up import detach
 from modelyard.local.up.defaults import for_source
 from modelyard.local.up.documents import read_files
 from modelyard.local.up.folder import Folder, default_path
+from modelyard.local.up.logfile import LogFile
 from modelyard.local.up.look import log_command, look, running
 from modelyard.local.up.screen import Screen, console, hints, report
 from modelyard.local.up.up import Wanted, explained, run
@@ -54,7 +55,7 @@ def up(files: Sequence[Path], model: str, path: Path | None, images: Path | None
 
 
 def _expect_ready(folder: Folder) -> None:
-    late = [f"{row.kind} {row.name}" for row in asyncio.run(look(folder)) if not row.is_ready]
+    late = [f"{row.kind} {row.name}" for row in asyncio.run(look(folder)) if not row.is_as_wanted]
     if late:
         raise NotReady(f"not ready: {', '.join(late)}; it goes on in the background, see `modelyard status`")
 
@@ -115,8 +116,7 @@ async def _until_stopped(work: Coroutine[Any, Any, object], leave: Callable[[], 
 
 def _log_to(file: Path) -> None:
     """Keep the log of this process out of what people look at."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    stream = os.fdopen(descriptor, "a", buffering=1)
+    stream = cast("TextIO", LogFile(file))
     logging.basicConfig(stream=stream)
     structlog.configure(
         processors=[

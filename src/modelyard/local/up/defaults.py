@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from modelyard.core.source import S3, Claim, Hub, Local, parse
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.shared.models import MODEL
-from modelyard.local.up.documents import BadManifest, Document, check_file
+from modelyard.local.up.documents import check_file
+from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
     from modelyard.core.source import Source

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from modelyard.local.up.documents import Document
     from modelyard.local.up.folder import Folder
+    from modelyard.manifests.documents import Document
 
 LOG: Final = "up.log"
 _POLL_SECONDS: Final = 0.1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,12 +130,12 @@ class Folder:
         )
 
 
-def default_path(environ: Mapping[str, str], home: Path, platform: str = sys.platform) -> Path:
+def default_path(environ: Mapping[str, str], home: Path) -> Path:
     """Return where state is kept when nothing else is said: in the folder for data that the system has for users."""
     if environ.get("XDG_DATA_HOME"):
         return Path(environ["XDG_DATA_HOME"]) / "modelyard"
-    usual = ("Library", "Application Support") if platform == "darwin" else (".local", "share")
-    return home.joinpath(*usual, "modelyard")
+    # Also on macOS: scripts of pods meet paths of this folder, and the space in `Application Support` would split them.
+    return home / ".local" / "share" / "modelyard"
 
 
 def _locked(descriptor: int, patience: float) -> bool:

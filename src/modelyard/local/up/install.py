@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from modelyard.core.resources import PRIORITY_CLASS, Resource
 from modelyard.kinds import ALL
 from modelyard.kube.errors import KubeError
+from modelyard.local.up.apply import apply
 from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json
     from modelyard.kube.client import Client
-    from modelyard.local.up.apply import Applier
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RESOURCES: Final = {
@@ -39,23 +39,24 @@ _SERVED_SECONDS: Final = 60.0
 _WAIT: Final = 0.05
 
 
-async def install(applier: Applier, client: Client) -> None:
+async def install(client: Client) -> None:
     """Apply everything, and return when the API server serves all kinds."""
-    await _apply(applier, operator.namespace())
+    await _apply(client, operator.namespace())
     async with asyncio.TaskGroup() as group:
         for body in (*map(crd, ALL), *rbac.for_cluster(ALL), *operator.priority_classes()):
-            group.create_task(_apply(applier, body))
+            group.create_task(_apply(client, body))
     async with asyncio.timeout(_SERVED_SECONDS):
-        while not await _is_served(client):  # noqa: ASYNC110 - the API server sends no event for it
+        while not await is_served(client):  # noqa: ASYNC110 - the API server sends no event for it
             await asyncio.sleep(_WAIT)
 
 
-async def _apply(applier: Applier, body: Json) -> None:
-    await applier.apply(_RESOURCES[body["kind"]], body)
+async def _apply(client: Client, body: Json) -> None:
+    await apply(client, _RESOURCES[body["kind"]], body)
 
 
-async def _is_served(client: Client) -> bool:
-    # For a moment, a new definition is unknown, and then its storage answers 429.
+async def is_served(client: Client) -> bool:
+    """Whether all kinds can be listed by whoever the client is."""
+    # For a moment, a new definition is unknown, and then its storage answers 429. A new role needs a moment, too.
     try:
         for kind in ALL:
             await client.list_page(kind.resource, limit=1)

@@ -58,7 +58,7 @@ async def log_command(folder: Folder, namespace: str, name: str, *, follow: bool
     part = folder.logs / f"{Path(name).name}.log"
     if part.exists():
         return ["tail", "-n", "+1", *(["-F"] if follow else []), str(part)]
-    record, selector = running(folder), f"app={names.short(name)}"
+    record, selector = running(folder), f"{names.INSTANCE_LABEL}={names.short(name)}"
     async with _connected(folder) as client:
         pods = (await client.list_page(POD, namespace, selector, limit=_SELECTED)).items
     if not pods:
@@ -73,6 +73,8 @@ async def log_command(folder: Folder, namespace: str, name: str, *, follow: bool
         "--prefix",
         "--tail=-1",
         f"--max-log-requests={_SELECTED}",
+        # A container that waits has written nothing, and does not hide what the others have.
+        "--ignore-errors",
         f"--follow={str(follow).lower()}",
     ]
 

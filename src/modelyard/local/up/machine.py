@@ -27,7 +27,6 @@ from modelyard.local.node.kubelet import Kubelet
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.services import Services
 from modelyard.local.ports import keep_ports
-from modelyard.local.up.apply import Applier
 from modelyard.local.up.folder import Folder
 from modelyard.local.up.install import install
 from modelyard.local.up.keep import keep
@@ -70,7 +69,6 @@ class Machine(Struct, frozen=True):
     controlplane: ControlPlane
     client: Client
     """The administrator's."""
-    applier: Applier
     addresses: Addresses
     services: Services
 
@@ -83,7 +81,7 @@ async def running_machine(setting: Setting, progress: Progress) -> AsyncIterator
         transport = HttpTransport(from_kubeconfig([controlplane.kubeconfig]))
         stack.push_async_callback(transport.close)
         services = Services(addresses := Addresses(), _place(controlplane.url))
-        machine = Machine(controlplane, Client(transport), Applier(transport), addresses, services)
+        machine = Machine(controlplane, Client(transport), addresses, services)
         await stack.enter_async_context(_control_plane(machine, setting, group, progress))
         await stack.enter_async_context(_node(machine, setting, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
@@ -99,7 +97,7 @@ async def _control_plane(
     async def prepare() -> None:
         progress.done("API server", controlplane.url)
         progress.begin("definitions")
-        await install(machine.applier, machine.client)
+        await install(machine.client)
         progress.done("definitions")
         progress.begin("controllers")
 

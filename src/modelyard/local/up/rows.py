@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NAMESPACE: Final = "default"
 _NEW: Final = "Pending"
+_RESTS: Final = "Stopped"
 
 
 class Row(Struct, frozen=True):
@@ -37,6 +38,11 @@ class Row(Struct, frozen=True):
     is_settled: bool = False
     """Whether it is ready, or will not become so by itself."""
 
+    @property
+    def is_as_wanted(self) -> bool:
+        """Whether it is ready, or rests because it was asked to."""
+        return self.is_ready or (self.is_settled and self.phase == _RESTS)
+
 
 def rows(items: Iterable[Stored], places: Places) -> list[Row]:
     """Return the rows of these objects, in the order in which one needs the other."""
@@ -51,7 +57,7 @@ def row(item: Stored, places: Places) -> Row:
     is_ready = ready.get("status") == Truth.TRUE
     is_current = status.get("observedGeneration") == item.meta.generation
     is_degraded = stored_condition(status, "Degraded").get("status") == Truth.TRUE
-    is_stuck = progressing.get("status") == Truth.FALSE or is_degraded or status.get("phase") == "Failed"
+    is_stuck = progressing.get("status") == Truth.FALSE or is_degraded or status.get("phase") in {"Failed", _RESTS}
     return Row(
         kind=item.resource.kind,
         name=item.meta.name if item.meta.namespace == _NAMESPACE else str(item.meta.key),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -106,11 +107,13 @@ class Screen:
 
     def _count(self) -> None:
         ready = sum(row.is_ready for row in self._rows)
-        tell = self.done if ready == len(self._rows) else self.begin
+        tell = self.done if all(row.is_as_wanted for row in self._rows) else self.begin
         tell("objects", f"{ready} of {len(self._rows)} ready")
 
     def _line(self, text: str) -> None:
-        self.console.print(Text(f"{self._clock() - self._began:7.1f} s  {text}"), soft_wrap=True)
+        # On a full disk the line is lost. That is no reason to stop what serves.
+        with suppress(OSError):
+            self.console.print(Text(f"{self._clock() - self._began:7.1f} s  {text}"), soft_wrap=True)
 
     def picture(self) -> RenderableType:
         """Return how far everything is now."""
@@ -137,7 +140,7 @@ def table(rows: Sequence[Row], width: int) -> RenderableType:
     for title in _TITLES:
         grid.add_column(title.upper(), overflow="fold", no_wrap=title != "url")
     for row in rows:
-        style = "green" if row.is_ready else "red" if row.is_settled else "yellow"
+        style = "green" if row.is_as_wanted else "red" if row.is_settled else "yellow"
         grid.add_row(row.kind, row.name, Text(row.phase, style), row.ready, row.reason, row.url)
     notes = [Text(f"{row.kind} {row.name}: {row.note}") for row in rows if row.note]
     return Group(grid, Text(), *notes) if notes else grid

@@ -50,7 +50,7 @@ async def until_settled(machine: Machine, view: View, screen: Screen, began: dat
             raise Unreachable(f"Service {service} cannot be reached: {why}, or change the port of the service")
         rows = view.rows()
         screen.show(rows)
-        is_good = bool(rows) and all(row.is_ready for row in rows)
+        is_good = bool(rows) and all(row.is_as_wanted for row in rows)
         give_up = (give_up or time.monotonic() + _SILENCE_SECONDS) if is_good else None
         if give_up and (await _serve(machine, rows, began) or time.monotonic() > give_up):
             return rows
@@ -96,7 +96,7 @@ def _since(container: dict[str, Any]) -> datetime:
 
 async def _answer(rows: Sequence[Row]) -> bool:
     async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
-        return all([await answers(session, row.url) for row in rows if row.url])
+        return all([await answers(session, row.url) for row in rows if row.url and row.is_ready])
 
 
 async def answers(session: aiohttp.ClientSession, url: str) -> bool:

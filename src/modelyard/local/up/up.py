@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +14,15 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.images import ImageTable
+from modelyard.local.up.apply import apply_all
 from modelyard.local.up.assets import programs
 from modelyard.local.up.defaults import YARD, for_source
-from modelyard.local.up.documents import Document
 from modelyard.local.up.folder import Folder, Record
 from modelyard.local.up.machine import Machine, Setting, running_machine
 from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.settle import until_settled
 from modelyard.local.up.view import View
+from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +79,7 @@ class _Serving:
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._tell_places())
             wanted = documents or ([] if self._view.items else for_source(str(YARD)))
-            await self._machine.applier.apply_all(wanted)
+            await apply_all(self._machine.client, wanted)
             self._report(await until_settled(self._machine, self._view, self._screen, self._began))
             while True:
                 await self._view.change()
@@ -87,9 +88,12 @@ class _Serving:
     async def _tell_places(self) -> NoReturn:
         told = None
         while True:
-            if told != self._machine.services.places:
-                told = self._machine.services.places
-                self._folder.write_places(told)
+            places = self._machine.services.places
+            # A full disk is no reason to stop serving; they are told when there is room again.
+            with suppress(OSError):
+                if told != places:
+                    self._folder.write_places(places)
+                    told = places
             await asyncio.sleep(_TELL_SECONDS)
 
     def _report(self, rows: Sequence[Row]) -> None:

@@ -1,34 +1,9 @@
-"""How a fetch can end: one code for each thing that somebody has to do about it.
-
-The numbers are an interface: the operator reads them from a container's status. None is 1 or 2, which belong to a
-crash and to a wrong command line.
-"""
+"""What can go wrong with a fetch, and what somebody has to do about it."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from modelyard.core.errors import ModelyardError
-
-
-class Code(IntEnum):
-    """The exit codes of `modelyard fetch`."""
-
-    OK = 0
-    BAD_SOURCE = 10
-    AUTH = 11
-    NOT_FOUND = 12
-    CHECKSUM = 13
-    NO_SPACE = 14
-    NOT_WRITABLE = 15
-    REFUSED = 16
-    TRANSIENT = 17
-    STOPPED = 143  # what a shell shows for a program that ended on SIGTERM
-
-    @property
-    def word(self) -> str:
-        """How the code is called in JSON."""
-        return self.name.lower().replace("_", "-")
+from modelyard.core.exitcodes import Code
 
 
 class FetchFailed(ModelyardError):

@@ -1,0 +1,35 @@
+"""All verbs of `modelyard`. Loading this loads everything."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from modelyard import __version__
+from modelyard.cli.crds import crds
+from modelyard.cli.fetch import fetch
+from modelyard.cli.plan import plan
+from modelyard.cli.run import run
+from modelyard.cli.up import down, logs, status, up
+
+app = typer.Typer(
+    help="One Kubernetes operator for the whole self-hosted inference stack.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(up)
+app.command()(down)
+app.command()(status)
+app.command()(logs)
+app.command()(run)
+app.command()(plan)
+app.command()(crds)
+app.command()(fetch)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"{__version__}\n")

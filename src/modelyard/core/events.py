@@ -1,0 +1,56 @@
+"""Events as the API server takes them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.core import names
+from modelyard.core.resources import EVENT
+from modelyard.core.times import micro_timestamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from modelyard.core.stored import Json, Stored
+
+_LONGEST_NAME: Final = 253
+_LONGEST_NOTE: Final = 1024
+_LONGEST_INSTANCE: Final = 128
+_SERIAL: Final = 16
+
+
+class Reporter(Struct, frozen=True):
+    """Who tells, and what it was doing."""
+
+    controller: str
+    instance: str
+    action: str
+
+
+def event(about: Stored, reporter: Reporter, reason: str, note: str, moment: datetime, *, warning: bool) -> Json:
+    """Return the Event that tells one piece of news of an object."""
+    meta, at = about.meta, micro_timestamp(moment)
+    serial = hashlib.sha256(f"{meta.uid}{reason}{note}{at}".encode()).hexdigest()[:_SERIAL]
+    name = f"{names.short(meta.name, _LONGEST_NAME - _SERIAL - 1)}.{serial}"
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"name": name, "namespace": meta.namespace or "default"},
+        "eventTime": at,
+        "reportingController": reporter.controller,
+        "reportingInstance": reporter.instance[:_LONGEST_INSTANCE],
+        "action": reporter.action,
+        "type": "Warning" if warning else "Normal",
+        "reason": reason,
+        "note": note[:_LONGEST_NOTE],
+        "regarding": {
+            "apiVersion": about.resource.api_version,
+            "kind": about.resource.kind,
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+        },
+    }

@@ -1,0 +1,76 @@
+"""The manifests that a user names, read as `kubectl` reads them. What no object can do without is asked for here."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+from msgspec import Struct
+
+from modelyard.core.errors import ModelyardError
+from modelyard.core.stored import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_STDIN: Final = "-"
+
+
+class BadManifest(ModelyardError):
+    """A file holds something that is no object, or none that can be used."""
+
+
+class Document(Struct, frozen=True):
+    """One object that a user wants, and where it is written."""
+
+    origin: str
+    body: Json
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.origin}: {self.body['kind']} {self.body['metadata']['name']}"
+
+
+def read_file(file: Path) -> Iterator[Document]:
+    """Return all objects of a file, in their order; `-` is standard input."""
+    name = "standard input" if str(file) == _STDIN else str(file)
+    try:
+        content = sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
+        loaded = list(yaml.safe_load_all(content))
+    except OSError as error:
+        raise BadManifest(f"{name} cannot be read ({error.strerror}); check the path after -f") from error
+    # A ValueError: of what looks like a date and is none.
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadManifest(f"{name} is not YAML: {_place(error)}; correct it there") from error
+    bodies = [body for one in loaded if one is not None for body in _members(one)]
+    if not bodies:
+        raise BadManifest(f"{name} is empty; write a manifest into it, or name another file after -f")
+    for number, body in enumerate(bodies, start=1):
+        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, body)
+
+
+def _members(body: Any) -> list[Any]:
+    """Return the objects of a List, as `kubectl get -o yaml` writes several; of anything else, itself."""
+    is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
+    return body["items"] if is_list else [body]
+
+
+def _place(error: Exception) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return "it holds characters that are not text"
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or error
+    return f"line {mark.line + 1}: {what}" if mark else " ".join(str(what).split())
+
+
+def _checked(origin: str, body: Any) -> Document:
+    for field in ("apiVersion", "kind"):
+        if not isinstance(body, dict) or not isinstance(body.get(field), str):
+            raise BadManifest(f"{origin} is not a Kubernetes object: it has no {field}; add it")
+    meta = body.get("metadata")
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        raise BadManifest(f"{origin} has no metadata.name; add it")
+    return Document(origin, body)
