@@ -206,6 +206,8 @@ def _warnings(config: VllmConfig, place: Place) -> Iterator[Problem]:
             "spec.vllmConfig.speculative is enabled without a model, so nothing is drafted",
             "set spec.vllmConfig.speculative.model to the name of a Model, or its enabled to false",
         )
+    if config.kv_cache_custom_dtype and config.kv_cache_dtype != "auto":
+        yield ignored("spec.vllmConfig.kvCacheDtype has no effect beside kvCacheCustomDtype", "remove one of the two")
     if place.gpus.count == 0:
         yield from _only_with_gpus(config)
 

@@ -159,11 +159,10 @@ def _is_new(pod: Stored, seen: Seen) -> bool:
 
 
 def progress(seen: Seen) -> str:
-    """Return how far the download is, in words."""
+    """Return how far the download is, in words; empty when nobody says."""
     log = _log(seen)
     answer = seen.answer(log) if log else None
-    line = downloads.progress(answer.value) if answer and answer.ok else ""
-    return line or "a Job fetches the weights into the cache"
+    return downloads.progress(answer.value) if answer and answer.ok else ""
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:

@@ -102,9 +102,11 @@ def standing(model: Object[ModelSpec], seen: Seen, outcome: Outcome, reported: P
             return Standing(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
         case Stage.FAILED:
             return _troubled(Phase.FAILED, prefetch.failure(seen, reported))
-    if problem := prefetch.trouble(seen):
+    progress = prefetch.progress(seen)
+    # What ended one attempt ends the next in the same way, until bytes arrive.
+    if problem := prefetch.trouble(seen) or (None if progress else reported):
         return _troubled(Phase.DOWNLOADING, problem)
-    return Standing(Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, prefetch.progress(seen))
+    return Standing(Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache")
 
 
 def _troubled(phase: Phase, problem: Problem) -> Standing:
