@@ -304,3 +304,17 @@ def test_an_object_is_not_found_by_a_label_that_it_lost(heard: Heard):
     assert (names_of(heard, "red"), names_of(heard, "blue")) == (set(), {"a"})
     heard.cache.remove(labelled("a", 3, team="blue"))
     assert names_of(heard, "blue") == set()
+
+
+def test_the_last_words_of_a_pod_reach_its_owner_once_and_it_looks_again_without_them():
+    changes: list[tuple[bool, bool]] = []
+    cache = Cache(POD, lambda old, new: changes.append((old is not None, new is not None)))
+    labels = {names.KIND_LABEL: "mcp", names.INSTANCE_LABEL: "tools"}
+    pushed = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
+    cache.upsert(stored("quiet", 1, resource=POD, labels=labels))
+    cache.upsert(stored("pushed", 2, resource=POD, labels=labels))
+    cache.remove(stored("quiet", 3, resource=POD, labels=labels))
+    cache.remove(stored("pushed", 4, resource=POD, labels=labels, status=pushed))
+    changes.clear()
+    assert (list(cache.owned(OWNER, "")), changes) == ([Key("default", "pushed")], [(True, False)])
+    assert (cache.owned(OWNER, ""), len(cache), len(changes)) == ({}, 0, 1)

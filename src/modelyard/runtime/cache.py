@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modelyard.core import names
+from modelyard.core.conditions import stored_condition
 from modelyard.core.resources import POD, Key, Ref, Resource
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Cache:
         self._labelled: dict[str, dict[str, set[Key]]] = {}
         self._gone: dict[str, int] = {}
         self._erased: set[str] = set()
+        self._parting: dict[OwnerKey, list[Stored]] = {}
         self._heard = 0  # the highest revision that the watch has told; our own writes may be ahead of it
 
     def __len__(self) -> int:
@@ -80,9 +82,16 @@ class Cache:
         return [self._items[key] for key in self._labelled[name].get(value, ())]
 
     def owned(self, owner: OwnerKey, uid: str) -> dict[Key, Stored]:
-        """Return the children of one object. Those of an earlier object of the same name are not among them."""
+        """Return the children of one object. Those of an earlier object of the same name are not among them.
+
+        Pods that are gone and had something to say are among them once; then their owner is woken to look without them.
+        """
         found = ((key, self._items[key]) for key in self._owned.get(owner, ()))
-        return {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
+        items = {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
+        for item in self._parting.pop(owner, ()):
+            items.setdefault(item.meta.key, item)
+            self._changed(item, None)
+        return items
 
     def wrote(self, item: Stored) -> None:
         """Take the answer to a write of ours. Nobody is woken: whoever wrote it knows."""
@@ -130,7 +139,16 @@ class Cache:
         old = self._items.get(item.meta.key)
         if old is not None and old.meta.uid == item.meta.uid and old.meta.revision <= item.meta.revision:
             self._drop(old)
+            self._listen(item)
             self._changed(old, None)
+
+    def _listen(self, item: Stored) -> None:
+        """Keep a pod that is gone until its owner has looked: why it had to go is said in its last moments only."""
+        owner = owner_of(item)
+        if owner and item.resource == POD and stored_condition(item.status, "DisruptionTarget").get("status") == "True":
+            self._parting.setdefault(owner, []).append(item)
+            if len(self._parting) > REMEMBERED:
+                del self._parting[next(iter(self._parting))]
 
     def trouble(self, error: KubeError | None) -> None:
         """Take the news that the watch fails (and why), or works again."""
