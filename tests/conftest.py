@@ -30,6 +30,7 @@ _KUBECTL_SECONDS = 60.0
 _ACCOUNT_SECONDS = 30.0
 
 
+@pytest.hookimpl(tryfirst=True)  # whoever hands out the tests reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests must run in one process: those of one cluster, and those that take addresses of this machine."""
     for item in items:

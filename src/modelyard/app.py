@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import structlog
 import uvloop
 
 from modelyard.core.probes import Answer, LogTail, McpHandshake, RemoteWeights
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from modelyard.net.exchange import Locate
     from modelyard.runtime.interest import Item
     from modelyard.runtime.metrics import Metrics
+
+
+_log = structlog.get_logger()
 
 
 def run(settings: Settings, connection: Connection, locate: Locate = in_cluster) -> None:
@@ -65,6 +69,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return Asking(answer, wake)
 
     operator = Operator(ALL, settings, connect, ask)
+    asyncio.get_running_loop().set_exception_handler(_unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -72,6 +77,14 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         await task
     except asyncio.CancelledError:
         return
+
+
+def _unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody awaits, in the form of the log. A connection that breaks while it is closed is no news."""
+    if "protocol" in context:
+        _log.debug("a connection ended badly", error=repr(context.get("exception")))
+    else:
+        _log.error("internal error", what=context.get("message"), exc_info=context.get("exception"))
 
 
 async def shake_hands(client: Client, probe: McpHandshake, locate: Locate) -> Answer:

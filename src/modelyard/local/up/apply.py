@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.resources import Key, Resource
+from modelyard.kinds import ALL
 from modelyard.kube.errors import KubeError, NotFound, TooManyRequests, Unavailable
 from modelyard.manifests.documents import BadManifest, Document
 
@@ -25,6 +26,8 @@ _PATIENCE: Final = 30.0
 _WAIT: Final = 0.2
 _WRONG_FIELD: Final = 500
 _PASSING: Final = (TooManyRequests, Unavailable)
+_OURS: Final = {(kind.resource.api_version, kind.resource.kind): kind.resource for kind in ALL}
+"""These need not be looked up. An API server that has just started lists its kinds one by one."""
 
 
 class _Kind(Struct, frozen=True):
@@ -75,6 +78,8 @@ async def _kinds(client: Client, api_version: str) -> _Kinds:
 
 def _resource(document: Document, known: _Kinds) -> Resource:
     api_version, kind = document.body["apiVersion"], document.body["kind"]
+    if ours := _OURS.get((api_version, kind)):
+        return ours
     group, _, version = api_version.rpartition("/")
     # Subresources are listed beside their kind, and some carry its name.
     kinds = [one for one in known.resources if "/" not in one.name]
