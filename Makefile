@@ -11,7 +11,7 @@ up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods a
 	@exec $(BIN)/modelyard up $(ARGS)
 
 test: check ## everything: lint, types, contracts, and all tests on a real control plane
-	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m pytest -n 2 --dist loadgroup
+	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m pytest -n 2
 
 check: $(READY) ## lint, types, import contracts
 	$(BIN)/ruff check .

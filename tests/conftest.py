@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from controlplane import build
 from modelyard.core.resources import EVENT, POD
@@ -22,22 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from xdist.remote import Producer
+
 # The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
 settings.register_profile("modelyard", derandomize=True, deadline=None)
 settings.load_profile("modelyard")
 
 _KUBECTL_SECONDS = 60.0
 _ACCOUNT_SECONDS = 30.0
+_TOGETHER = {"api": "cluster", "faults": "cluster", "e2e": "machine", "local": "machine"}
 
 
-@pytest.hookimpl(tryfirst=True)  # whoever hands out the tests reads the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests must run in one process: those of one cluster, and those that take addresses of this machine."""
-    for item in items:
-        if item.path.is_relative_to(ROOT / "tests" / "e2e") or item.path.is_relative_to(ROOT / "tests" / "local"):
-            item.add_marker(pytest.mark.xdist_group("machine"))
-        elif "cluster" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+class Halves(LoadScopeScheduling):
+    """Keeps together what shares a cluster, and what takes addresses of this machine; all else fills the gaps."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.split("/")[1]
+        return _TOGETHER.get(folder, nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Halves:
+    """Hand out the tests of `make test`, which runs in two processes."""
+    return Halves(config, log)
 
 
 class Kubectl(Protocol):
