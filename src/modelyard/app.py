@@ -69,7 +69,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return Asking(answer, wake)
 
     operator = Operator(ALL, settings, connect, ask)
-    asyncio.get_running_loop().set_exception_handler(_unhandled)
+    asyncio.get_running_loop().set_exception_handler(unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -79,7 +79,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return
 
 
-def _unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what nobody awaits, in the form of the log. A connection that breaks while it is closed is no news."""
     if "protocol" in context:
         _log.debug("a connection ended badly", error=repr(context.get("exception")))

@@ -1,7 +1,8 @@
-"""Files that nobody else on the machine may read, written whole or not at all."""
+"""Files that nobody else on the machine may read, written whole or not at all, and locks on them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from typing import TYPE_CHECKING
@@ -27,6 +28,15 @@ def write_private(file: Path, content: bytes) -> Path:
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
     return partial.replace(file)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the lock on an open file unless somebody else has it. It ends with the descriptor, however we end."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def file_name(*words: str) -> str:

@@ -8,7 +8,6 @@ Should the guardian itself be killed, the next node does its work.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
-from modelyard.local.files import private_folder
+from modelyard.local.files import private_folder, try_lock
 from modelyard.local.node.leftovers import end_leftovers
 
 if TYPE_CHECKING:
@@ -46,19 +45,15 @@ async def guarded(state: Path, patience: float) -> AsyncIterator[None]:
 async def _locked(file: Path, patience: float) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     give_up = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    try:
+        while not try_lock(descriptor):
             if time.monotonic() > give_up:
-                os.close(descriptor)
-                raise StateInUse(f"{file.parent} is used by another node; stop it, or use another folder") from None
+                raise StateInUse(f"{file.parent} is used by another node; stop it, or use another folder")
             await asyncio.sleep(_POLL_SECONDS)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        else:
-            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
-from modelyard.local.files import private_folder, write_private
+from modelyard.local.files import private_folder, try_lock, write_private
 from modelyard.local.node.addresses import Place
 
 if TYPE_CHECKING:
@@ -140,15 +140,11 @@ def default_path(environ: Mapping[str, str], home: Path) -> Path:
 
 def _locked(descriptor: int, patience: float) -> bool:
     give_up = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > give_up:
-                return False
-            time.sleep(_POLL_SECONDS)
-        else:
-            return True
+    while not try_lock(descriptor):
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _key(text: str) -> Key:
