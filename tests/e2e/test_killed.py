@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.yards import NAMED, SECONDS, Yard, running_yard
+from tests.e2e.yards import NAMED, SECONDS, Yard, condition, running_yard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,6 +53,29 @@ async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_l
         note = "jsonpath={.metadata.annotations.written}"
         assert await again.kubectl("get", "inferenceservice", "yard", "-o", note) == "last"
         assert (await again.ask("yard")).startswith(NAMED["yard"])
+
+
+async def test_what_served_before_does_not_count_while_the_controllers_have_not_seen_this_start(tmp_path: Path) -> None:
+    yard = Yard(tmp_path / "state")
+    await yard.start()
+    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
+    await yard.until_nothing_runs()
+    await yard.begin()
+    await until_said(yard, "controllers: ready")
+    controllers = pid_of(yard, "kube-controller-manager")
+    assert controllers, "signal to process 0 would stop ourselves"
+    os.kill(controllers, signal.SIGSTOP)
+    try:
+        await until_said(yard, "operator: ready")
+        name = (await yard.pods("yard"))[0]["metadata"]["name"]
+        await yard.until(lambda body: condition(body)["status"] == "True", "pod", name)
+        await asyncio.sleep(1)
+        assert "curl" not in yard.output.read_text()
+    finally:
+        os.kill(controllers, signal.SIGCONT)
+    await yard.until_settled()
+    assert (await yard.ask("yard")).startswith(NAMED["yard"])
+    assert await yard.stop() == 0
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.services import Services
 from modelyard.local.ports import keep_ports
 from modelyard.local.up.folder import Folder
+from modelyard.local.up.forget import forget_last_start
 from modelyard.local.up.install import install
 from modelyard.local.up.keep import keep
 from modelyard.local.up.operator import operator
@@ -98,6 +99,7 @@ async def _control_plane(
         progress.done("API server", controlplane.url)
         progress.begin("definitions")
         await install(machine.client)
+        await forget_last_start(machine.client, NODE_NAME)
         progress.done("definitions")
         progress.begin("controllers")
 

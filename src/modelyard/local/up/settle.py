@@ -1,29 +1,24 @@
 """Wait until everything that was asked for serves, or is known not to by itself.
 
-What objects say of themselves may be from before this start. So nothing counts as serving unless the processes behind
-it are of this start, and somebody answers.
+What our objects say of themselves may be from before this start. So nothing counts as serving unless somebody answers,
+which only processes of this start can do (see `forget`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from yarl import URL
 
-from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import POD
-from modelyard.kube.errors import KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelyard.core.stored import Stored
-    from modelyard.local.up.machine import Machine
+    from modelyard.local.node.services import Services
     from modelyard.local.up.rows import Row
     from modelyard.local.up.screen import Screen
     from modelyard.local.up.view import View
@@ -42,17 +37,17 @@ class Unreachable(ModelyardError):
     """A Service has no place on this machine."""
 
 
-async def until_settled(machine: Machine, view: View, screen: Screen, began: datetime) -> list[Row]:
+async def until_settled(services: Services, view: View, screen: Screen) -> list[Row]:
     """Show how far everything is, and return how it came out."""
     give_up = None
     while True:
-        for service, why in machine.services.busy.items():
+        for service, why in services.busy.items():
             raise Unreachable(f"Service {service} cannot be reached: {why}, or change the port of the service")
         rows = view.rows()
         screen.show(rows)
         is_good = bool(rows) and all(row.is_as_wanted for row in rows)
         give_up = (give_up or time.monotonic() + _SILENCE_SECONDS) if is_good else None
-        if give_up and (await _serve(machine, rows, began) or time.monotonic() > give_up):
+        if give_up and (await _answer(rows) or time.monotonic() > give_up):
             return rows
         try:
             async with asyncio.timeout(_ASK_SECONDS if is_good else _patience(rows)):
@@ -67,31 +62,6 @@ def _patience(rows: Sequence[Row]) -> float | None:
     if not rows:
         return _NOTHING_SECONDS
     return _STUCK_SECONDS if all(row.is_settled for row in rows) else None
-
-
-async def _serve(machine: Machine, rows: Sequence[Row], began: datetime) -> bool:
-    return await _is_of_this_start(machine, began) and await _answer(rows)
-
-
-async def _is_of_this_start(machine: Machine, began: datetime) -> bool:
-    try:
-        pods = (await machine.client.list_page(POD)).items
-    except KubeError:
-        # The API server is being started again; we ask again too.
-        return False
-    return all(began_after(pod, began) for pod in pods)
-
-
-def began_after(pod: Stored, moment: datetime) -> bool:
-    """Whether a pod is not ready, or is so by containers that began after a moment."""
-    status = pod.status
-    if stored_condition(status, "Ready").get("status") != Truth.TRUE:
-        return True
-    return all(_since(container) >= moment.replace(microsecond=0) for container in status["containerStatuses"])
-
-
-def _since(container: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(container["state"]["running"]["startedAt"])
 
 
 async def _answer(rows: Sequence[Row]) -> bool:

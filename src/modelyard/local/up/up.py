@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -52,7 +51,6 @@ class Wanted(Struct, frozen=True):
 async def run(wanted: Wanted, screen: Screen) -> NoReturn:
     """Be up until cancelled; then stop everything, in the right order."""
     with explained(wanted.folder.path), wanted.folder.held(), screen:
-        began = datetime.now(UTC)
         check_disk(wanted.folder.path)
         screen.begin("programs")
         assets = await programs(lambda line: screen.begin("programs", line))
@@ -60,7 +58,7 @@ async def run(wanted: Wanted, screen: Screen) -> NoReturn:
         setting = Setting(wanted.folder, assets, wanted.images)
         async with running_machine(setting, screen) as machine:
             try:
-                await _Serving(machine, setting, screen, began).run(wanted.documents)
+                await _Serving(machine, setting, screen).run(wanted.documents)
             finally:
                 screen.say("stopping: operator, pods, node, control plane")
         raise AssertionError("serving ends by an error or by cancellation only")
@@ -69,8 +67,8 @@ async def run(wanted: Wanted, screen: Screen) -> NoReturn:
 class _Serving:
     """What goes on while everything runs."""
 
-    def __init__(self, machine: Machine, setting: Setting, screen: Screen, began: datetime) -> None:
-        self._machine, self._folder, self._screen, self._began = machine, setting.folder, screen, began
+    def __init__(self, machine: Machine, setting: Setting, screen: Screen) -> None:
+        self._machine, self._folder, self._screen = machine, setting.folder, screen
         self._record = Record(os.getpid(), str(setting.assets))
         self._view = View(lambda: machine.services.places)
 
@@ -80,7 +78,7 @@ class _Serving:
             group.create_task(self._tell_places())
             wanted = documents or ([] if self._view.items else for_source(str(YARD)))
             await apply_all(self._machine.client, wanted)
-            self._report(await until_settled(self._machine, self._view, self._screen, self._began))
+            self._report(await until_settled(self._machine.services, self._view, self._screen))
             while True:
                 await self._view.change()
                 self._screen.show(self._view.rows())
