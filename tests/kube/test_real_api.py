@@ -194,7 +194,9 @@ async def test_a_follower_survives_silence(client: Client, namespace: str) -> No
             await sink.hears("restarted", number + 1)
             await client.create(CONFIGMAP, configmap(namespace, f"number-{number}"))
         await sink.until(lambda: len(sink.items) == 3)
-    assert [call.split()[0] for call in sink.calls if call != "restarted"] == ["replace", "upsert", "upsert", "upsert"]
+    # A server that is slow to open a stream is silent too, and that is trouble; what was seen stays seen.
+    taken = [verb for call in sink.calls if (verb := call.split()[0]) in ("replace", "upsert")]
+    assert taken == ["replace", "upsert", "upsert", "upsert"]
 
 
 async def test_a_resource_is_followed_from_its_definition_to_its_end(client: Client, namespace: str) -> None:

@@ -11,6 +11,10 @@ from modelyard.runtime.apply import ending
 
 AUTHORIZER = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
 QUOTA = 'services "tools" is forbidden: exceeded quota: few, requested: services=1, used: services=2, limited: 2'
+NEW_KIND = (
+    'deployments.apps "tools" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping '
+    'for APIVersion example.com/v1 Kind MCP: no matches for kind "MCP" in version "example.com/v1"'
+)
 TERMINATING = "unable to create new content in namespace gone because it is being terminated"
 
 
@@ -24,6 +28,7 @@ def answered(code: int, message: str = "no", retry_after: str = "", **details: o
     [
         (403, AUTHORIZER, Reason.FORBIDDEN, True),
         (403, QUOTA, Reason.CHILD_REFUSED, False),
+        (403, NEW_KIND, Reason.API_UNAVAILABLE, False),
         (403, TERMINATING, Reason.WAITING_FOR_CLEANUP, False),
         (400, "nonsense", Reason.CHILD_REFUSED, False),
         (422, "invalid", Reason.CHILD_REFUSED, False),

@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.runtime.events import Events, news
-from tests.kube.scripted import answer, client_of, serving
+from tests.kube.scripted import answer, client_of, serving, status
 from tests.runtime.objects import stored
 from tests.support.clock import VirtualClock
 
@@ -90,3 +91,22 @@ async def test_an_object_with_the_longest_name_has_events_too():
             await Events(client, VirtualClock(), "test").follow(about, BROKEN)
     told = server.asked[0].json
     assert (len(told["metadata"]["name"]), told["regarding"]["name"]) == (253, about.meta.name)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "level"),
+    [
+        (
+            'events "e" is forbidden: unable to create new content in namespace a because it is being terminated',
+            "debug",
+        ),
+        ('events "e" is forbidden: exceeded quota: q', "warning"),
+    ],
+    ids=["deleted-namespace", "quota"],
+)
+async def test_an_event_that_is_refused_is_worth_a_warning_unless_its_namespace_is_deleted(refusal: str, level: str):
+    about = stored("tools", status=STARTING)
+    async with serving(status(403, "Forbidden", refusal)) as server, client_of(server) as client:
+        with capture_logs() as lines:
+            await Events(client, VirtualClock(), "test").follow(about, BROKEN)
+    assert [line["log_level"] for line in lines] == [level]

@@ -211,6 +211,15 @@ async def test_a_key_stays_when_all_workers_are_cancelled_at_once(queue: Queue[s
     assert await taken(queue) == "a"
 
 
+async def test_the_age_counts_from_the_restart_when_nobody_worked_before(queue: Queue[str], clock: VirtualClock):
+    queue.add("a")
+    clock.advance(3600.0)
+    queue.restart()
+    clock.advance(2.0)
+    assert (queue.depth, queue.age) == (1, 2.0)
+    assert await queue.get() == "a"
+
+
 async def test_the_age_is_that_of_the_key_that_waits_longest(queue: Queue[str], clock: VirtualClock):
     assert queue.age == 0.0
     queue.add("a")

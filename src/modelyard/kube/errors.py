@@ -76,6 +76,11 @@ class Forbidden(KubeError):
     by_role: bool = False
     """Whether a rule is missing. Quotas and pod security answer 403 too, but only the authorizer says "cannot"."""
 
+    @property
+    def by_farewell(self) -> bool:
+        """Whether the namespace is being deleted, and nothing new is taken there."""
+        return "being terminated" in self.message
+
 
 class NotFound(KubeError):
     """There is no such object, or no such resource."""

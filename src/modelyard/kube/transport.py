@@ -7,6 +7,7 @@ only the absence of a complete answer is an error (`Unavailable`).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT: Final = 30.0
 
+_TLS_SETTINGS: Final = re.compile(r" ssl:(<[^>]*>|\S+)")
 _CONNECT_TIMEOUT: Final = 10.0
 _CONNECTIONS: Final = 64
 # The API server keeps idle connections for 90 s. Leave first, or a request meets a door that is just closing.
@@ -240,7 +242,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise Unavailable(0, "NotReached", f"the API server cannot be reached: {error}") from error
+        # The TLS settings would be shown by their address in memory: another text from each process.
+        told = _TLS_SETTINGS.sub("", str(error))
+        raise Unavailable(0, "NotReached", f"the API server cannot be reached: {told}") from error
     except TimeoutError as error:
         raise Unavailable(0, "Timeout", "the API server did not answer in time", uncertain=True) from error
     except (aiohttp.ClientError, OSError) as error:

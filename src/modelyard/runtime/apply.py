@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
 CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
+NEW_KIND_WAIT = Later(2.0, "the API server learns of a new kind of owner")
 CONTESTED_WAIT = Later(WINDOW, "somebody keeps changing a child")
+_OWNER_UNKNOWN = "cannot find RESTMapping"
+"""Of a cluster that checks who may block the deletion of an owner: it reads the list of kinds twice a minute."""
 
 
 class Blocked(ModelyardError):
@@ -275,11 +278,15 @@ def _with_owner_of(live: Stored, body: Json) -> Json:
 
 def ending(error: KubeError) -> Outcome:
     """Return what an error of the API server means for the plan that ran into it."""
+    if isinstance(error, Forbidden) and _OWNER_UNKNOWN in error.message:
+        what = "the API server does not take children of this kind yet, because its definition is new"
+        problem = Problem(Reason.API_UNAVAILABLE, what, "wait for half a minute")
+        return Outcome(problem=problem, look_again=NEW_KIND_WAIT)
     if isinstance(error, Forbidden) and error.by_role:
         # An API server that has just started refuses everybody for a moment, until it knows the roles.
         problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
         return Outcome(problem=problem, retry=True, retry_after=1.0)
-    if isinstance(error, Forbidden) and "being terminated" in error.message:
+    if isinstance(error, Forbidden) and error.by_farewell:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, look_again=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):

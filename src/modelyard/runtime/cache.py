@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from modelyard.core.stored import Stored
     from modelyard.kube.errors import KubeError
 
+    Changed = Callable[[Stored | None, Stored | None], None]
+    """Takes an object as it was before and as it is now; None: there was none, or there is none any more."""
+
 
 REMEMBERED: Final = 1000
 """Of how many objects that are gone we remember it. News of them is late by seconds at most."""
@@ -49,11 +52,11 @@ def owner_of(item: Stored) -> OwnerKey | None:
 class Cache:
     """The objects of one resource, as far as we watch it."""
 
-    def __init__(self, resource: Resource, changed: Callable[[Stored | None, Stored | None], None]) -> None:
+    def __init__(self, resource: Resource, changed: Changed, written: Changed = lambda _old, _new: None) -> None:
         self.resource = resource
         self.synced = False
         self.error: KubeError | None = None
-        self._changed = changed
+        self._changed, self._written = changed, written
         self._items: dict[Key, Stored] = {}
         self._owned: dict[OwnerKey, set[Key]] = {}
         self._labelled: dict[str, dict[str, set[Key]]] = {}
@@ -94,8 +97,10 @@ class Cache:
         return items
 
     def wrote(self, item: Stored) -> None:
-        """Take the answer to a write of ours. Nobody is woken: whoever wrote it knows."""
-        self._put(item)
+        """Take the answer to a write of ours, and tell it: when the watch does, later, it is no news here."""
+        old = self._items.get(item.meta.key)
+        if self._put(item):
+            self._written(old, item)
 
     def erased(self, ref: Ref) -> None:
         """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""

@@ -13,7 +13,7 @@ from modelyard.core.conditions import stored_condition
 from modelyard.core.events import Reporter, event
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import EVENT
-from modelyard.kube.errors import KubeError
+from modelyard.kube.errors import Forbidden, KubeError
 
 if TYPE_CHECKING:
     from modelyard.core.stored import Json, Stored
@@ -59,7 +59,9 @@ class Events:
         try:
             await self._client.create(EVENT, body)
         except KubeError as error:
-            _log.warning("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
+            # Whatever a namespace holds has something to say when it is deleted, and nobody is left to read it.
+            log = _log.debug if isinstance(error, Forbidden) and error.by_farewell else _log.warning
+            log("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of an object that is gone."""

@@ -60,6 +60,9 @@ class Gather:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
         reading = Reading(kind, obj, Seen(self._clock.now(), self._policy))
         for read in reading:
+            if read.resource == SECRET:
+                # What was read before it, for the first time, may change while we wait for its answer.
+                self._interest.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
         self._interest.record(item, reading.reads)
         answers = self._questions.look(item, [asked.probe for asked in reading.asked])

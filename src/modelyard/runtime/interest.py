@@ -56,6 +56,10 @@ class Interest:
                 by_item = self._every.setdefault(_bucket(read), {})
                 by_item[item] = (*by_item.get(item, ()), read)
 
+    def extend(self, item: Item, reads: Collection[Read]) -> None:
+        """Remember what an object reads besides what it read before: it has not read everything yet."""
+        self.record(item, tuple(dict.fromkeys((*self._reads.get(item, ()), *reads))))
+
     def forget(self, item: Item) -> None:
         """Drop what an object read."""
         for read in self._reads.pop(item, ()):

@@ -54,7 +54,7 @@ class Elector:
         self._client, self._key, self._identity = client, key, identity
         self._terms, self._monotonic = terms or Terms(), monotonic
         self._lease: Stored | None = None
-        self._seen_at = monotonic()
+        self._seen_at = self._renewed = monotonic()
         self._news = asyncio.Event()
 
     async def watch(self) -> None:
@@ -75,17 +75,11 @@ class Elector:
 
     async def hold(self) -> None:
         """Renew the Lease; return when it is lost."""
-        renewed = self._monotonic()
-        while True:
-            await asyncio.sleep(self._terms.period)
-            left = renewed + self._terms.deadline - self._monotonic()
-            if left <= 0:
-                return
+        while (left := self._renewed + self._terms.deadline - self._monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    if await self._try():
-                        renewed = self._monotonic()
-                    elif self._held_by_other():
+                    await asyncio.sleep(self._terms.period)
+                    if not await self._try() and self._held_by_other():
                         return
             except TimeoutError:
                 return
@@ -112,13 +106,16 @@ class Elector:
             return False
         if self._held_by_other() and self._monotonic() < self._seen_at + self._terms.lease:
             return False
+        asked = self._monotonic()
         try:
             await self._write(self._identity)
         except KubeError as error:
             _log.info("lease not written", error=str(error))
             self._lease = None  # somebody was faster, or the answer was lost: look again
             return False
-        return True
+        # A process that was frozen reads an old answer: it counts from when it was asked for, as for everybody else.
+        self._renewed = asked
+        return self._monotonic() < asked + self._terms.deadline
 
     async def _write(self, holder: str) -> None:
         before = self._lease.spec if self._lease else {}

@@ -93,8 +93,9 @@ class Operator:
         self._publish(by_name)
 
     def _publish(self, kinds: dict[str, Kind]) -> None:
-        self.metrics.read("queue_depth", lambda: self.queue.depth)
-        self.metrics.read("queue_age_seconds", lambda: self.queue.age)
+        # In a standby nothing waits for a worker: there are none, and a leader looks at everything first.
+        self.metrics.read("queue_depth", lambda: self.queue.depth if self._leadership.leading else 0)
+        self.metrics.read("queue_age_seconds", lambda: self.queue.age if self._leadership.leading else 0.0)
         self.metrics.read("leader", lambda: float(self._leadership.leading))
         for name, kind in kinds.items():
             cache = self._watching.caches[kind.resource]
@@ -120,6 +121,7 @@ class Operator:
             await self._client.close()
 
     async def _lead(self) -> None:
+        self.queue.restart()
         self._watching.enqueue_all()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._asking.run())

@@ -85,6 +85,10 @@ class Queue(Generic[T]):
         self._failures.pop(key, None)
         self._due.pop(key, None)
 
+    def restart(self) -> None:
+        """Count the waiting of every key from now on: before, nobody worked."""
+        self._since = dict.fromkeys(self._since, self._clock.monotonic())
+
     async def get(self) -> T:
         """Wait for a key and take it into work; call `done` with it afterwards."""
         while not self._ready:

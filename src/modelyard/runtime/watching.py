@@ -39,7 +39,10 @@ class Watching:
         self.interest = Interest()
         self._ready: set[str] = set()
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
-        self.caches = {resource: Cache(resource, partial(self._changed, resource)) for resource in resources}
+        self.caches = {
+            resource: Cache(resource, partial(self._changed, resource), partial(self._written, resource))
+            for resource in resources
+        }
         looked_at = {resource for kind in kinds.values() for resource in (kind.resource, *kind.looks_at)}
         made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
         self._ours = (made - looked_at) | {POD}
@@ -96,6 +99,13 @@ class Watching:
         if old is not None and (new is None or new.meta.uid != old.meta.uid):
             for forget in self._forget:
                 forget(old.meta.uid)
+
+    def _written(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+        """Wake who reads what we wrote for somebody else. Whoever it was written for knows it."""
+        writers = self._own(resource, old, new)
+        for item, within in self.interest.woken_by(resource, old, new).items():
+            if item not in writers:
+                self.wake(item, within)
 
     def _is_edited(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
         """Return whether somebody has changed this very object and waits for it, unlike whoever creates a thousand."""
