@@ -105,6 +105,19 @@ async def test_an_edit_rolls_out_and_what_it_drops_disappears(
     assert "4096" not in args
 
 
+async def test_a_service_that_was_edited_before_can_still_be_given_gpus(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create_pair(admin, namespace)
+    edited = await edit_service(admin, namespace, contextSize=4096)
+    await until_service(recorder, namespace, after=edited)
+    edited = await edit_service(admin, namespace, resources={"gpu": 1})
+    await until_service(recorder, namespace, after=edited)
+    found = await admin.get(DEPLOYMENT.path(namespace, "chat"))
+    assert found["spec"]["strategy"] == {"type": "Recreate"}
+
+
 async def test_another_source_rolls_the_pods_and_old_weights_never_get_the_new_name(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:

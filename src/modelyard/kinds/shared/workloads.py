@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_GRADUAL: Json = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+"""The defaults of Kubernetes, stated so that they are ours to remove: Recreate is refused beside them."""
+
 
 class Progress(Struct, frozen=True):
     """How far a Deployment is."""
@@ -76,7 +79,7 @@ def deployment(
     """Return a Deployment. `patience` is how many seconds a change of its pods may take before it counts as stuck."""
     spec = {
         "selector": {"matchLabels": dict(selector)},
-        "strategy": {"type": strategy},
+        "strategy": _GRADUAL if strategy == _GRADUAL["type"] else {"type": strategy},
         **({"progressDeadlineSeconds": patience} if patience else {}),
         "template": template,
     }
