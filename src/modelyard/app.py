@@ -66,7 +66,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
                 case LogTail():
                     return await tail(client, probe)
 
-        return Asking(answer, wake)
+        return Asking(answer, wake, lane_of=lambda item: item.key.namespace)
 
     operator = Operator(ALL, settings, connect, ask)
     asyncio.get_running_loop().set_exception_handler(unhandled)

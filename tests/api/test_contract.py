@@ -57,7 +57,7 @@ async def operating(cluster: Cluster, namespace: str, *kinds: Any, port: int = 0
             health_port=port, metrics_port=0,
         ),
         lambda metrics: Client(HttpTransport(connection), observe=metrics.requested),
-        lambda _, wake: Asking(never, wake),
+        lambda _, wake: Asking(never, wake, lane_of=hash),
     )  # fmt: skip
     task = asyncio.create_task(operator.run())
     try:
@@ -98,9 +98,12 @@ async def test_the_finalizer_comes_before_the_first_child_and_goes_after_the_las
         await recorder.wait_for(WIDGET, namespace, "one", _is_ready)
         await cluster.controlplane.admin.delete(WIDGET.path(namespace, "one"))
         await recorder.wait_for(WIDGET, namespace, "one", lambda item: item is None)
+        await recorder.until(lambda: recorder.deleted(CONFIG_MAP)["one"] == 1)
+    # By the revision of the database: each resource comes by a watch of its own, in its own time.
+    history = sorted(recorder.log, key=lambda version: int(version.object["metadata"]["resourceVersion"]))
     steps = [
         (version.kind, version.event, names.FINALIZER in version.object["metadata"].get("finalizers", ()))
-        for version in recorder.log
+        for version in history
         if version.name == "one"
     ]
     marked = steps.index(("Widget", "MODIFIED", True))

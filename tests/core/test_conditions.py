@@ -115,3 +115,8 @@ def test_the_time_of_the_last_turn_is_read_from_the_ready_condition():
 )
 def test_a_status_that_does_not_say_since_when_is_no_trouble(status: Json):
     assert ready_since(status) is None
+
+
+def test_a_message_is_one_line_that_steers_no_terminal():
+    said = condition("Ready", False, Reason.BAD_ANSWER, "the file a\x1b[2J\u202e.gguf\r\nis \x9bodd")
+    assert said.message == "the file a[2J.gguf  is odd"

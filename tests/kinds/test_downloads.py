@@ -49,6 +49,13 @@ def test_success_carries_what_was_fetched():
     assert downloads.report(pod(ended)) == downloads.Report(bytes=5, sha256="ab", file="m.gguf")
 
 
+@pytest.mark.parametrize("size", [-1, 2**63, 10**30])
+def test_a_size_that_no_status_can_hold_is_not_believed(size: int):
+    line = f'{{"result":"ok","message":"","bytes":{size},"file":"m.gguf"}}'
+    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
+    assert downloads.report(pod(ended)) == downloads.Report()
+
+
 def test_a_downloader_without_a_last_word_was_successful_all_the_same():
     ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
     assert downloads.report(pod(ended)) == downloads.Report()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from modelyard.core.probes import Answer, McpHandshake, ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.net.asking import AT_ONCE, MOST_OPEN, Asking, SystemClock
+from modelyard.net.asking import AT_ONCE, MOST_OPEN, MOST_OPEN_IN_LANE, Asking, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable
@@ -97,6 +97,10 @@ class Network:
         return [when for when, asked in self.asked if asked == name]
 
 
+def _lane(reader: Hashable) -> str:
+    return str(reader).partition("/")[0]
+
+
 class World:
     """A scheduler in virtual time, with what it did."""
 
@@ -104,7 +108,10 @@ class World:
         self.clock = VirtualClock()
         self.network = Network(self.clock)
         self.woken: list[tuple[float, Hashable]] = []
-        self.asking = Asking(self.network.ask, lambda reader: self.woken.append((self.clock.time, reader)), self.clock)
+        self.asking = Asking(self.network.ask, self._wake, lane_of=_lane, clock=self.clock)
+
+    def _wake(self, reader: Hashable) -> None:
+        self.woken.append((self.clock.time, reader))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -262,6 +269,47 @@ async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
     assert len(world.woken) == 300
 
 
+async def test_a_lane_whose_servers_all_hang_holds_up_no_other_lane(world: World) -> None:
+    world.network.hangs = {f"hanging-{number}" for number in range(2 * MOST_OPEN)}
+    for name in sorted(world.network.hangs):
+        world.asking.look(f"greedy/{name}", [probe(name)])
+    await world.clock.pass_until(100)
+    assert world.network.open == MOST_OPEN_IN_LANE
+    world.asking.look("modest/reader", [probe("a")])
+    await world.clock.settle()
+    assert world.network.times("a") == [100.0]
+    world.network.let_go.set()
+    for _ in range(20):
+        await world.clock.settle()
+    assert len(world.woken) == 2 * MOST_OPEN + 1
+
+
+async def test_lanes_take_turns_however_long_one_of_them_is(world: World) -> None:
+    for number in range(1000):
+        world.asking.look(f"greedy/{number}", [probe(f"server-{number}")])
+    world.asking.look("modest/reader", [probe("a")])
+    for _ in range(20):
+        await world.clock.settle()
+    assert [name for _, name in world.network.asked].index("a") == 1
+    assert len(world.network.asked) == 1001
+
+
+async def test_a_question_dropped_while_its_lane_is_full_is_never_asked(world: World) -> None:
+    world.network.hangs = {f"hanging-{number}" for number in range(MOST_OPEN_IN_LANE)}
+    for name in sorted(world.network.hangs):
+        world.asking.look(f"greedy/{name}", [probe(name)])
+    await world.clock.pass_until(100)
+    for number in range(1000):
+        world.asking.look("greedy/edited", [probe(f"edited-{number}")])
+        await world.clock.settle()
+    assert sum(map(len, world.asking._waiting.values())) == 1
+    world.asking.forget("greedy/edited")
+    world.network.let_go.set()
+    await world.clock.settle()
+    assert not world.asking._waiting
+    assert {name for _, name in world.network.asked} == world.network.hangs
+
+
 async def test_questions_that_nobody_has_any_more_do_not_pile_up_until_their_time(world: World) -> None:
     for number in range(1000):
         world.asking.look("reader", [probe(f"server-{number}", every=3600.0)])
@@ -296,7 +344,7 @@ async def test_real_time_works_too() -> None:
     async def ask(_: McpHandshake) -> Answer:
         return next(answers)
 
-    asking = Asking(ask, woken.put_nowait)
+    asking = Asking(ask, woken.put_nowait, lane_of=hash)
     task = asyncio.create_task(asking.run())
     asking.look("reader", [probe("a", every=0.05)])
     async with asyncio.timeout(10):

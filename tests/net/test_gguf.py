@@ -192,6 +192,25 @@ def test_a_vocabulary_costs_no_memory() -> None:
     assert peak < 1024 * 1024
 
 
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pytest.param([number(f"{n:05}{'a' * 60_000}.context_length", 1) for n in range(100)], id="long keys"),
+        pytest.param([string(f"{n}.context_length", "x" * 1000) for n in range(5000)], id="many pairs"),
+    ],
+)
+def test_made_up_pairs_cost_no_memory(pairs: list[Pair]) -> None:
+    data = gguf(*pairs)
+    pieces = [data[start : start + 65536] for start in range(0, len(data), 65536)]
+    tracemalloc.start()
+    try:
+        assert read(*pieces) == EMPTY
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1024 * 1024
+
+
 @given(st.binary(max_size=512), st.lists(st.integers(min_value=0), max_size=4))
 def test_any_bytes_give_a_result_or_a_plain_refusal(data: bytes, places: list[int]) -> None:
     for start in (data, b"GGUF" + data, gguf(count=3) + data):
@@ -262,7 +281,7 @@ def test_file_types_have_the_names_of_llama_cpp(number: int, name: str) -> None:
         ("llama30", "llama30"),
         ("Gemma Terms of Use", "gemma"),
         ("cc-by-nc-4.0", "cc-by-nc-4.0"),
-        ("other\n" + "x" * 500, "other" + "x" * 59),
+        ("other\n" + "x" * 500, "other " + "x" * 58),
     ],
 )
 def test_common_licenses_have_one_spelling(written: str, name: str) -> None:

@@ -93,7 +93,7 @@ async def test_names_from_the_server_are_cleaned_and_cut(servers: McpServers) ->
     servers.become(NAME, Behaviour(name=name, version="1\n2", tools=(name,)))
     answer = await handshake(probe(), servers.locate)
     shown = ("evil[31m" + "x" * 200)[:128]
-    assert (answer.value["name"], answer.value["version"], answer.value["tools"]) == (shown, "12", [shown])
+    assert (answer.value["name"], answer.value["version"], answer.value["tools"]) == (shown, "1 2", [shown])
 
 
 @pytest.mark.parametrize(

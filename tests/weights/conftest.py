@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from modelyard.weights.manifest import Choice
 
-HASTY = Patience(attempts=4, first_delay=0.001, longest_delay=0.05, connect_seconds=5.0, idle_seconds=0.5)
+HASTY = Patience(attempts=4, first_delay=0.001, longest_delay=0.05, connect_seconds=5.0, idle_seconds=2.0)
 
 
 class Desk:

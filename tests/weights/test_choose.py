@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from modelyard.core.exitcodes import Code
@@ -72,3 +74,14 @@ def test_one_part_of_one_is_not_split() -> None:
 
 def test_long_lists_are_cut() -> None:
     assert refusal(tuple(f"{number:03}.gguf" for number in range(50))).remedy.endswith("and 30 more")
+
+
+def test_a_thousand_files_that_claim_a_hundred_thousand_parts_are_looked_through_at_once() -> None:
+    claims = tuple(f"m{number}-00001-of-99999.gguf" for number in range(1000))
+    began = time.process_time()
+    assert refusal(claims).code is Code.REFUSED
+    assert time.process_time() - began < 5.0
+
+
+def test_names_that_steer_a_terminal_are_not_passed_on() -> None:
+    assert "pick with --file: a[2J.gguf, b c.gguf" in refusal(("a\x1b[2J.gguf", "b\nc.gguf")).remedy

@@ -119,6 +119,13 @@ async def test_another_part_than_asked_for_is_not_taken(desk: Desk, server: File
     assert (desk.folder / "model.gguf").read_bytes() == server.content
 
 
+async def test_a_part_with_an_absurd_place_is_not_taken(desk: Desk, server: FileServer) -> None:
+    absurd = status(206, Content_Range=f"bytes {'9' * 5000}-1/2", ETag=server.etag)
+    server.script = [server.good, server.cut(1000), absurd]
+    await desk.fetch(server.url)
+    assert (desk.folder / "model.gguf").read_bytes() == server.content
+
+
 async def test_a_refused_range_starts_over(desk: Desk, server: FileServer) -> None:
     server.script = [server.good, server.cut(100_000), status(416)]
     await desk.fetch(server.url)
@@ -179,6 +186,35 @@ async def test_a_token_is_not_carried_to_another_host(desk: Desk, server: FileSe
     assert "password" not in (desk.folder / "manifest.json").read_text()
 
 
+async def test_credentials_stay_with_their_host_whatever_a_redirect_says(desk: Desk, server: FileServer) -> None:
+    server.script = [status(302, Location=f"http://other:one@127.0.0.1:{server.port}/else.gguf") for _ in range(2)]
+    server.script.insert(1, server.good)
+    await desk.fetch(server.url.replace("//", "//me:password@"))
+    assert {request.headers["Authorization"] for request in server.requests} == {"Basic bWU6cGFzc3dvcmQ="}
+
+
+async def test_passwords_that_lie_about_on_the_machine_are_not_used(
+    desk: Desk, server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hidden\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    await desk.fetch(server.url)
+    assert all("Authorization" not in request.headers for request in server.requests)
+
+
+async def test_a_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
+    desk: Desk, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://me:hidden@127.0.0.1:{server.port}")
+    await desk.fetch("http://models.example/model.gguf")
+    assert {request.headers["Host"] for request in server.requests} == {"models.example"}
+    assert {request.headers["Proxy-Authorization"] for request in server.requests} == {"Basic bWU6aGlkZGVu"}
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    await desk.fetch(server.url)
+    assert "Proxy-Authorization" not in server.requests[-1].headers
+
+
 async def test_a_redirect_from_https_to_http_is_refused(desk: Desk, server: FileServer, tmp_path: Path) -> None:
     async def down(request: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(server.url)
@@ -189,6 +225,7 @@ async def test_a_redirect_from_https_to_http_is_refused(desk: Desk, server: File
         url = f"https://localhost:{port}/model.gguf"
         assert (await failure(desk, url)).message == "the certificate of localhost is not trusted"
         assert "from https to http" in (await failure(desk, url, ca=tmp_path / "ca.pem")).message
+    assert server.requests == []
 
 
 async def test_a_way_that_leaves_https_is_refused_even_if_it_comes_back(
@@ -208,7 +245,7 @@ async def test_a_way_that_leaves_https_is_refused_even_if_it_comes_back(
     assert "from https to http" in refused.message
 
 
-@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[bad/", "/model.gguf"])
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[bad/", "http://xn--a/", "/model.gguf"])
 async def test_a_redirect_that_leads_nowhere_is_not_tried_again(desk: Desk, server: FileServer, location: str) -> None:
     server.otherwise = status(302, Location=location)
     refused = await failure(desk, server.url)

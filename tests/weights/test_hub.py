@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
@@ -11,7 +11,7 @@ from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.values import Refresh
 from tests.weights.fileserver import serving
-from tests.weights.hubserver import REPO, TOKEN, HubServer, hub_server
+from tests.weights.hubserver import COMMIT, REPO, TOKEN, HubServer, hub_server
 from tests.weights.program import run
 
 if TYPE_CHECKING:
@@ -98,6 +98,68 @@ async def test_a_hub_that_does_not_answer_like_one_is_told(desk: Desk, answer: b
         desk.within(hf_endpoint=f"http://127.0.0.1:{port}")
         refusal = await refused(desk)
     assert (refusal.code, "HF_ENDPOINT" in refusal.remedy) == (Code.BAD_SOURCE, True)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"size": "7"},
+        {"size": -7},
+        {"blobId": {"a": 1}},
+        {"rfilename": 7},
+        {"lfs": {"sha256": 7, "size": 7, "pointerSize": 7}},
+        {"lfs": {"sha256": "../../elsewhere", "size": 7, "pointerSize": 7}},
+    ],
+)
+async def test_a_hub_that_lists_nonsense_is_told(desk: Desk, odd: dict[str, Any]) -> None:
+    async def listing(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"id": REPO, "sha": COMMIT, "siblings": [{"rfilename": "m.gguf", "size": 7, **odd}]})
+
+    async with serving(listing) as port:
+        desk.within(hf_endpoint=f"http://127.0.0.1:{port}")
+        assert (await refused(desk)).message == "the hub gives an answer that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("../m.gguf", Code.BAD_SOURCE),
+        ("\ud800.gguf", Code.BAD_SOURCE),
+        ("\x9b2J.gguf", Code.BAD_SOURCE),
+        (f"{'a' * 300}.gguf", Code.REFUSED),
+    ],
+)
+async def test_a_name_that_no_folder_can_hold_is_refused(desk: Desk, hub: HubServer, name: str, code: Code) -> None:
+    hub.files = {name: b"weights"}
+    assert (await refused(desk)).code is code
+    assert desk.names() == []
+
+
+async def test_a_screenshot_of_a_mac_is_no_reason_to_refuse_a_repository(desk: Desk, hub: HubServer) -> None:
+    hub.files = {"config.json": b"{}", "Screenshot at 9.41.00\u202fAM.png": b"picture"}
+    await desk.fetch(REPO, everything=True)
+    assert desk.names() == ["Screenshot at 9.41.00\u202fAM.png", "config.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("sent", [1, 100_000])
+async def test_chunks_that_are_fewer_or_more_than_the_hub_said_are_not_taken(
+    desk: Desk, hub: HubServer, sent: int
+) -> None:
+    async def chunked(request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/api/"):
+            return await hub.handle(request)
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        await response.write(b"x" * sent)
+        await response.write_eof()
+        return response
+
+    hub.files = {"config.json": b"ten bytes!"}
+    async with serving(chunked) as port:
+        desk.within(hf_endpoint=f"http://127.0.0.1:{port}")
+        assert (await refused(desk, files=("config.json",))).code is Code.TRANSIENT
+    assert "manifest.json" not in desk.names()
 
 
 async def test_bytes_that_do_not_match_the_hash_of_the_hub_are_dropped(desk: Desk, hub: HubServer) -> None:

@@ -126,12 +126,17 @@ async def test_the_program_takes_its_rights_from_the_environment(s3: S3Server, t
         assert "hidden" not in done.text + (tmp_path / "w" / "manifest.json").read_text()
 
 
-@pytest.mark.parametrize("key", ["tls/m.gguf", "tls/"])
-async def test_an_authority_of_ones_own_is_trusted_for_objects_and_lists(desk: Desk, tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(("key", "ca"), [("tls/m.gguf", "ca.pem"), ("tls/", "certs")])
+async def test_an_authority_of_ones_own_is_trusted_for_objects_and_lists(
+    desk: Desk, tmp_path: Path, key: str, ca: str
+) -> None:
     stranger, authority = issue("stranger", authority=True), issue("authority", authority=True)
     (tmp_path / "ca.pem").write_text(stranger.pem + authority.pem)
+    (tmp_path / "certs").mkdir()
+    for name, one in {"another.crt": stranger, "company-root.pem": authority}.items():
+        (tmp_path / "certs" / name).write_text(one.pem)
     async with s3_server(tmp_path / "s3", issue("localhost", authority)) as server:
         await server.put({"tls/m.gguf": b"weights"}, ca=authority.pem)
         desk.within(aws_endpoint=server.endpoint, aws_access_key=ACCESS, aws_secret_key=SECRET)
-        await desk.fetch(f"s3://{BUCKET}/{key}", ca=tmp_path / "ca.pem")
+        await desk.fetch(f"s3://{BUCKET}/{key}", ca=tmp_path / ca)
     assert (desk.folder / "m.gguf").read_bytes() == b"weights"

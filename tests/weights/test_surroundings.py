@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.surroundings import Surroundings
+from modelyard.weights.surroundings import Surroundings, trust
+from tests.net.certificates import issue
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_an_empty_variable_counts_as_absent() -> None:
@@ -46,3 +52,18 @@ def test_an_endpoint_must_be_the_address_of_a_server(name: str, address: str) ->
         Surroundings.of({name: address})
     assert caught.value.code is Code.BAD_SOURCE
     assert address not in caught.value.message
+
+
+def test_every_file_of_a_mounted_config_map_is_trusted_whatever_it_is_called(tmp_path: Path) -> None:
+    mounted, data = tmp_path / "custom-certs", tmp_path / "custom-certs" / "..2026_01_02"
+    data.mkdir(parents=True)
+    (mounted / "..data").symlink_to(data.name)
+    for name in ("root.pem", "proxy.crt"):
+        (data / name).write_text(issue(name, authority=True).pem)
+        (mounted / name).symlink_to(f"..data/{name}")
+    assert len(trust(mounted).get_ca_certs()) == len(trust(None).get_ca_certs()) + 2
+
+
+def test_a_folder_without_certificates_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FetchFailed, match=f"{tmp_path} holds no certificate"):
+        trust(tmp_path)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from modelyard.core.reasons import Reason
+from modelyard.core.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Json = dict[str, Any]
+
+_LONGEST_MESSAGE: Final = 32768
 
 
 class Truth(StrEnum):
@@ -35,7 +38,7 @@ class Condition(Struct, frozen=True, rename="camel", omit_defaults=True):
     type: Annotated[str, Meta(description="Which aspect this is.", max_length=316)]
     status: Annotated[Truth, Meta(description="True, False or Unknown.")]
     reason: Annotated[str, Meta(description="Why, in one word from docs/reasons.md.", max_length=1024)]
-    message: Annotated[str, Meta(description="Why, and the next step, for a person.", max_length=32768)] = ""
+    message: Annotated[str, Meta(description="Why, and the next step, for a person.", max_length=_LONGEST_MESSAGE)] = ""
     last_transition_time: Annotated[
         str, Meta(description="When the status last changed.", extra_json_schema={"format": "date-time"})
     ] = ""
@@ -65,7 +68,8 @@ class Problem(Struct, frozen=True):
 def condition(kind: str, truth: Truth | bool, reason: Reason, message: str) -> Condition:
     """State one condition."""
     value = truth if isinstance(truth, Truth) else Truth.TRUE if truth else Truth.FALSE
-    return Condition(type=kind, status=value, reason=reason.value, message=message[:32768])
+    # It may quote a server, a file or a program, and is read on terminals.
+    return Condition(type=kind, status=value, reason=reason.value, message=clean(message, _LONGEST_MESSAGE))
 
 
 def failing(kind: str, problem: Problem, truth: Truth = Truth.FALSE) -> Condition:

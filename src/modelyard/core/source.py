@@ -35,6 +35,8 @@ _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PART: Final = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
 _UNSEEN: Final = re.compile(r"[\s\x00-\x1f\x7f]")
+_NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What names of files do not hold: ends of lines, what steers a terminal, and what cannot be written at all."""
 
 
 class Web(msgspec.Struct, frozen=True, tag=True):
@@ -127,7 +129,7 @@ def parts(name: str, most: int) -> tuple[str, ...]:
 def safe_name(name: str) -> str:
     """Return a name relative to a folder, or refuse one that could leave it or hide in it."""
     parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts) or "\\" in name or _UNSEEN.search(name.replace(" ", "")):
+    if any(part in ("", ".", "..") for part in parts) or "\\" in name or _NO_NAME.search(name):
         raise _invalid(f"names the file {name[:200]!r}, which is no plain relative path", "choose another file")
     return name
 
@@ -207,7 +209,9 @@ def _checked_hub(repo: str, revision: str, file: str) -> Hub:
 def _s3(text: str) -> S3:
     bucket, _, key = text.removeprefix("s3://").partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise _invalid(f"names no valid bucket: {bucket[:200]!r}", "write s3://bucket/key")
+        # It is not quoted: some write their keys in front of it.
+        remedy = "write s3://bucket/key; a bucket has 3 to 63 small letters, digits, dots and hyphens"
+        raise _invalid("names no valid bucket", remedy)
     if not key:
         raise _invalid("names no key", "write s3://bucket/key, or s3://bucket/prefix/ for a collection")
     safe_name(key.removesuffix("/"))

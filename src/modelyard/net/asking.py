@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextlib import suppress
 from functools import partial
@@ -31,6 +32,8 @@ PATIENCE_SECONDS: Final = 1.0
 """A question open for longer is waiting, not working, and gives its place to the next."""
 MOST_OPEN: Final = 256
 """How many may be open in all, so that hundreds of servers that hang hold up nobody else."""
+MOST_OPEN_IN_LANE: Final = MOST_OPEN // 4
+"""How many of these one lane may have: a namespace whose servers all hang for an hour holds up no other."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
 _KEPT: Final = 64
@@ -73,29 +76,46 @@ class SystemClock:
 
 
 class _Question:
-    """One probe, who wants to know, and what is believed. It is either due at some time or being asked, never both."""
+    """One probe, who wants to know, and what is believed.
 
-    __slots__ = ("probe", "readers", "steady", "task")
+    It is due at some time, or waits for its turn, or is being asked; never two of these.
+    """
 
-    def __init__(self, probe: Probe) -> None:
+    __slots__ = ("lane", "probe", "readers", "steady", "task")
+
+    def __init__(self, probe: Probe, lane: Hashable) -> None:
         self.probe = probe
+        self.lane = lane
         self.readers: set[Hashable] = set()
         self.steady = Steady()
         self.task: asyncio.Task[None] | None = None
 
 
 class Asking:
-    """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread."""
+    """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread.
 
-    def __init__(self, ask: Ask, wake: Callable[[Any], None], clock: Clock | None = None) -> None:
+    Lanes take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
+    question is in the lane of its first reader.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        wake: Callable[[Any], None],
+        lane_of: Callable[[Any], Hashable],
+        clock: Clock | None = None,
+    ) -> None:
         self._ask = ask
         self._wake = wake
+        self._lane_of = lane_of
         self._clock = clock or SystemClock()
         self._questions: dict[Probe, _Question] = {}
         self._named: dict[Hashable, frozenset[Probe]] = {}
         self._due: list[tuple[float, int, _Question]] = []
         self._order = count()
         self._open: dict[asyncio.Task[None], float] = {}
+        self._open_in: Counter[Hashable] = Counter()
+        self._waiting: dict[Hashable, dict[_Question, None]] = {}
         self._news = asyncio.Event()
 
     def look(self, reader: Hashable, probes: Collection[Probe]) -> dict[Probe, Answer]:
@@ -127,7 +147,7 @@ class Asking:
     def _add(self, reader: Hashable, probe: Probe) -> None:
         question = self._questions.get(probe)
         if question is None:
-            question = self._questions[probe] = _Question(probe)
+            question = self._questions[probe] = _Question(probe, self._lane_of(reader))
             self._schedule(question, self._clock.now())
         question.readers.add(reader)
 
@@ -137,6 +157,7 @@ class Asking:
         if question.readers:
             return
         del self._questions[probe]
+        self._take(question)
         if question.task is not None:
             question.task.cancel()
         # Its place in the queue is given up when its time comes, which may be in an hour: not too many wait for that.
@@ -151,14 +172,37 @@ class Asking:
 
     def _start_due(self, group: asyncio.TaskGroup) -> None:
         now = self._clock.now()
-        while self._due and self._due[0][0] <= now and self._has_place(now):
+        while self._due and self._due[0][0] <= now:
             _, _, question = heapq.heappop(self._due)
-            if not question.readers:
-                continue
-            question.task = group.create_task(self._put(question))
-            self._open[question.task] = now
-            # A task that is cancelled before its first step runs no code of its own, so tidying up is a callback.
-            question.task.add_done_callback(partial(self._ended, question))
+            if question.readers:
+                self._waiting.setdefault(question.lane, {})[question] = None
+        while self._has_place(now) and (turn := self._next()) is not None:
+            self._start(turn, group, now)
+
+    def _next(self) -> _Question | None:
+        """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
+        lane = next((lane for lane in self._waiting if self._open_in[lane] < MOST_OPEN_IN_LANE), None)
+        if lane is None:
+            return None
+        question = next(iter(self._waiting[lane]))
+        self._take(question)
+        if lane in self._waiting:
+            self._waiting[lane] = self._waiting.pop(lane)  # its next turn comes after those of all others
+        return question
+
+    def _take(self, question: _Question) -> None:
+        """Let a question wait no more, if it does."""
+        lane = self._waiting.get(question.lane, {})
+        lane.pop(question, None)
+        if not lane:
+            self._waiting.pop(question.lane, None)
+
+    def _start(self, question: _Question, group: asyncio.TaskGroup, now: float) -> None:
+        question.task = group.create_task(self._put(question))
+        self._open[question.task] = now
+        self._open_in[question.lane] += 1
+        # A task that is cancelled before its first step runs no code of its own, so tidying up is a callback.
+        question.task.add_done_callback(partial(self._ended, question))
 
     def _has_place(self, now: float) -> bool:
         working = sum(started + PATIENCE_SECONDS > now for started in self._open.values())
@@ -167,10 +211,11 @@ class Asking:
     def _idle_seconds(self) -> float | None:
         """How long nothing has to be started, unless news comes."""
         now = self._clock.now()
-        if not self._due or len(self._open) >= MOST_OPEN:
+        if not (self._due or self._waiting) or len(self._open) >= MOST_OPEN:
             return None
         if self._has_place(now):
-            return max(0.0, self._due[0][0] - now)
+            # Who waits although there is a place waits for one of its own lane, and that is news.
+            return max(0.0, self._due[0][0] - now) if self._due else None
         turns_to_waiting = (started + PATIENCE_SECONDS for started in self._open.values())
         return min(when for when in turns_to_waiting if when > now) - now
 
@@ -195,6 +240,9 @@ class Asking:
     def _ended(self, question: _Question, task: asyncio.Task[None]) -> None:
         question.task = None
         del self._open[task]
+        self._open_in[question.lane] -= 1
+        if not self._open_in[question.lane]:
+            del self._open_in[question.lane]
         self._news.set()
         if task.cancelled() and question.readers:
             self._schedule(question, self._clock.now() + _INTERRUPTED_SECONDS)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.gguf import GgufReport
+from modelyard.core.text import clean
 from modelyard.net.gguf_names import license_name, quantization
-from modelyard.net.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -34,6 +34,9 @@ _ARRAY: Final = 9
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _UNSIGNED: Final = frozenset({0, 2, 4, 10})
 _KEPT_OF_STRING: Final = 1024
+# Only made up files have longer keys, or more pairs that look like those that are told: kept, they would fill memory.
+_KEPT_OF_KEY: Final = 256
+_KEPT_PAIRS: Final = 64
 _LENGTH: Final = struct.Struct("<Q")
 
 _ARCHITECTURE: Final = "general.architecture"
@@ -56,7 +59,7 @@ class BadHeader(ModelyardError):
 
 
 class HeaderReader:
-    """Reads one header. It keeps only bytes that it cannot use yet, never more than a piece and a key."""
+    """Reads one header. It keeps only bytes that it cannot use yet, never more than a piece and the start of a text."""
 
     def __init__(self) -> None:
         self._bytes = _Bytes()
@@ -146,9 +149,9 @@ def _header(source: _Bytes) -> Generator[None, None, GgufReport]:
 
 
 def _pair(source: _Bytes, pairs: _Pairs) -> Generator[None, None, None]:
-    key = yield from source.text(LONGEST_KEY, LONGEST_KEY)
+    key = yield from source.text(LONGEST_KEY, _KEPT_OF_KEY)
     value = yield from _value(source)
-    if value is not None and (key in _WANTED or key.endswith(_WANTED_ENDS)):
+    if value is not None and len(pairs) < _KEPT_PAIRS and (key in _WANTED or key.endswith(_WANTED_ENDS)):
         pairs[key] = value
 
 

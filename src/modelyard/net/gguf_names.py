@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from modelyard.net.text import clean
+from modelyard.core.text import clean
 
 UNKNOWN: Final = "Unknown"
 

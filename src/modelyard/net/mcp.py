@@ -19,11 +19,11 @@ from msgspec import Raw, Struct
 import modelyard
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
+from modelyard.core.text import clean
 from modelyard.net.events import EventStream
 from modelyard.net.exchange import Distrusted, ExchangeFailed, conversation, in_cluster
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
 from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, trouble
-from modelyard.net.text import clean
 from modelyard.net.trust import NoCertificate, trusting
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
 from modelyard.core.reasons import Reason
+from modelyard.core.text import clean
 from modelyard.net.exchange import Distrusted, NoAnswer
-from modelyard.net.text import clean
 
 if TYPE_CHECKING:
     from modelyard.net.exchange import ExchangeFailed

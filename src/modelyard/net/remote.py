@@ -18,10 +18,10 @@ import structlog
 from modelyard.core.conditions import Problem
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
+from modelyard.core.text import clean
 from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
 from modelyard.net.gguf import BadHeader, HeaderReader
 from modelyard.net.guarded import NotAllowed, visiting
-from modelyard.net.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -44,7 +44,7 @@ def choose(available: Iterable[str], picked: Iterable[str], *, everything: bool 
 
 def is_split(name: str) -> bool:
     """Whether a name is that of one part of several. Engines find the other parts by this very name."""
-    return bool(parts(name, _MOST_PARTS))
+    return bool(_first(name))
 
 
 def _all_that_is_read(names: list[str]) -> tuple[str, ...]:
@@ -72,8 +72,12 @@ def _existing(name: str, names: list[str]) -> str:
 
 
 def _is_first(name: str) -> bool:
-    together = parts(name, _MOST_PARTS)
-    return not together or name == together[0]
+    return _first(name) in ("", name)
+
+
+def _first(name: str) -> str:
+    """Return the name of the first part; empty when it is not split. Names may claim a hundred thousand parts."""
+    return next(iter(parts(name, 1)), "")
 
 
 def _parts(name: str, names: list[str]) -> tuple[str, ...]:

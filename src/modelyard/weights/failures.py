@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from modelyard.core.errors import ModelyardError
 from modelyard.core.exitcodes import Code
+from modelyard.core.text import clean
+
+_LONGEST: Final = 16_384
 
 
 class FetchFailed(ModelyardError):
-    """The weights are not there, and why. The text may be shown to anybody: it never holds a secret."""
+    """The weights are not there, and why. The text may be shown to anybody: it never holds a secret.
+
+    It may hold names that a server chose, so it is cleaned.
+    """
 
     def __init__(self, code: Code, message: str, remedy: str) -> None:
-        super().__init__(f"{message}; {remedy}")
-        self.code, self.message, self.remedy = code, message, remedy
+        self.code, self.message, self.remedy = code, clean(message, _LONGEST), clean(remedy, _LONGEST)
+        super().__init__(f"{self.message}; {self.remedy}")
 
 
 class Transient(FetchFailed):

@@ -1,18 +1,20 @@
 """Files over HTTP: what a URL holds, and its bytes from an offset on.
 
-An answer is used only if it is the version that was seen first and starts where it was asked to. Credentials go to the
-host they are for: a redirect elsewhere does not carry them on, and none leads from https to http.
+An answer is used only if it is the version that was seen first and starts where it was asked to. Redirects are followed
+by hand: credentials go to the host they are for and nowhere else, and nothing is asked by http after https. Proxies are
+those of the environment; passwords that lie about on the machine (~/.netrc) are not used.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import ssl
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 CHUNK: Final = 1024 * 1024
 
 _AGAIN: Final = frozenset({408, 425, 429})
-_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS: Final = 10
 
 
 @asynccontextmanager
@@ -42,7 +46,6 @@ async def downloads(tls: ssl.SSLContext, patience: Patience) -> AsyncIterator[Do
         headers={"User-Agent": "modelyard", "Accept-Encoding": "identity"},
         read_bufsize=CHUNK,
         auto_decompress=False,
-        trust_env=True,
     ) as session:
         yield Downloads(session)
 
@@ -73,32 +76,75 @@ class Downloads:
 
     @asynccontextmanager
     async def _answer(self, upstream: Upstream, asked: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        url = _url(upstream)
+        first = url = _url(upstream.url)
+        credentials = {**_credentials(first), **upstream.headers}
+        for _ in range(_MOST_REDIRECTS + 1):
+            headers = {**credentials, **asked} if url.origin() == first.origin() else asked
+            async with self._ask(url.with_user(None), headers) as response:
+                if response.status not in _REDIRECTS or not response.headers.get("Location"):
+                    _check(response, upstream)
+                    yield response
+                    return
+                url = _onward(url, response.headers["Location"])
+        raise _nowhere(first.raw_host)
+
+    @asynccontextmanager
+    async def _ask(self, url: URL, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            async with self._session.get(url, headers={**upstream.headers, **asked}) as response:
-                _check(response, upstream)
+            async with self._session.get(url, headers=headers, proxy=_proxy(url), allow_redirects=False) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _failure(error, url.raw_host or "") from error
 
 
-def _url(upstream: Upstream) -> URL:
+def _url(text: str, base: URL | None = None) -> URL:
+    # As it is spelled where that can be sent: another spelling breaks a signature.
+    spelled = text.isascii() and text.isprintable() and " " not in text
     try:
-        # As it is spelled: another spelling breaks a signature.
-        url = URL(upstream.url, encoded=upstream.url.isascii())
-        _ = url.host  # decoded only when it is asked for
+        url = URL(text, encoded=spelled)
+        url = base.join(url) if base else url
+        _ = url.origin(), url.host  # decoded only when they are asked for
     except ValueError as error:
         raise FetchFailed(Code.BAD_SOURCE, "the source has a host that cannot be", "check its spelling") from error
     return url
 
 
+def _credentials(url: URL) -> dict[str, str]:
+    """Return the header that the user-info of a URL stands for."""
+    if not (url.raw_user or url.raw_password):
+        return {}
+    pair = f"{url.user or ''}:{url.password or ''}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+
+def _proxy(url: URL) -> str | None:
+    """Return the proxy that the environment names for a URL. aiohttp would take passwords from ~/.netrc along."""
+    if proxy_bypass(url.host or ""):
+        return None
+    return getproxies().get(url.scheme)
+
+
+def _onward(url: URL, location: str) -> URL:
+    """Return where a redirect leads."""
+    try:
+        target = _url(location, url)
+    except FetchFailed as error:
+        raise _nowhere(url.raw_host) from error
+    if target.scheme not in ("http", "https"):
+        raise _nowhere(url.raw_host)
+    if url.scheme == "https" and target.scheme == "http":
+        message = f"{url.raw_host} redirects from https to http"
+        raise FetchFailed(Code.REFUSED, message, "use another source")
+    return target
+
+
+def _nowhere(host: str | None) -> FetchFailed:
+    return FetchFailed(Code.BAD_SOURCE, f"{host} redirects, and that leads nowhere", "check the source")
+
+
 def _check(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
     status, host = response.status, response.url.raw_host
     said = f"{host} answered {status} for {upstream.name}"
-    schemes = [answer.url.scheme for answer in (*response.history, response)]
-    # Anywhere on the way: who can change an answer over http can send us back to any https.
-    if ("https", "http") in pairwise(schemes):
-        raise FetchFailed(Code.REFUSED, f"{host} was reached by a redirect from https to http", "use another source")
     if status in _AGAIN or status >= 500:
         raise Transient(said, seconds_asked(response.headers.get("Retry-After", "")))
     if status == 416:
@@ -138,7 +184,8 @@ def _extent(response: aiohttp.ClientResponse, upstream: Upstream, offset: int) -
         start, size = offset, upstream.size if found[2] == "*" else int(found[2])
     if upstream.size is not None and size is not None and size != upstream.size:
         raise Changed(f"{upstream.name} has {size} bytes where {upstream.size} bytes were announced")
-    return start, size
+    # Chunks do not say how many come; who listed the file did.
+    return start, upstream.size if size is None else size
 
 
 def _length(response: aiohttp.ClientResponse, upstream: Upstream) -> int | None:
@@ -169,6 +216,6 @@ def _failure(error: Exception, host: str) -> FetchFailed:
     if isinstance(error, aiohttp.ClientHttpProxyError) and error.status in (401, 403, 407):
         message = f"the proxy answered {error.status} on the way to {host}"
         return FetchFailed(Code.AUTH, message, "check HTTPS_PROXY and the credentials in it")
-    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | aiohttp.TooManyRedirects):
+    if isinstance(error, aiohttp.InvalidURL):
         return FetchFailed(Code.BAD_SOURCE, f"{host} leads nowhere ({type(error).__name__})", "check the source")
     return Transient(f"the connection to {host} failed ({type(error).__name__})")

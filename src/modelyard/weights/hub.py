@@ -7,9 +7,10 @@ like all others, so there is one way to resume and to verify.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import httpx2
+import msgspec
 from huggingface_hub import HfApi, hf_hub_url, set_client_factory
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RevisionNotFoundError
 
@@ -23,7 +24,7 @@ from modelyard.weights.values import Upstream
 if TYPE_CHECKING:
     import ssl
 
-    from huggingface_hub.hf_api import ModelInfo, RepoSibling
+    from huggingface_hub.hf_api import ModelInfo
 
     from modelyard.core.source import Hub
     from modelyard.weights.surroundings import Surroundings
@@ -32,13 +33,38 @@ if TYPE_CHECKING:
 _SECONDS: Final = 20.0
 
 
+class _File(msgspec.Struct, frozen=True):
+    """One file as the hub lists it. The library passes on whatever types come."""
+
+    name: str
+    size: Annotated[int, msgspec.Meta(ge=0)] | None
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None
+    blob: str | None
+
+
 async def files_of(hub: Hub, order: Order, surroundings: Surroundings, tls: ssl.SSLContext) -> tuple[Upstream, ...]:
     """Return the files that are meant, pinned to the commit that the revision names now."""
     info = await asyncio.to_thread(_ask, hub, surroundings, tls)
-    siblings = {sibling.rfilename: sibling for sibling in info.siblings or ()}
-    names = choose(siblings, (hub.file,) if hub.file else order.files, everything=order.everything)
+    files = {file.name: file for file in _listed(info)}
+    names = choose(files, (hub.file,) if hub.file else order.files, everything=order.everything)
     commit = info.sha or hub.revision
-    return tuple(_upstream(hub, siblings[name], commit, surroundings) for name in names)
+    return tuple(_upstream(hub, files[name], commit, surroundings) for name in names)
+
+
+def _listed(info: ModelInfo) -> tuple[_File, ...]:
+    found = [
+        {
+            "name": sibling.rfilename,
+            "size": sibling.size,
+            "sha256": sibling.lfs.sha256 if sibling.lfs else None,
+            "blob": sibling.blob_id,
+        }
+        for sibling in info.siblings or ()
+    ]
+    try:
+        return msgspec.convert(found, tuple[_File, ...])
+    except msgspec.ValidationError as error:
+        raise _unreadable() from error
 
 
 def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo:
@@ -52,21 +78,25 @@ def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo
         raise _refusal(error, hub) from error
     except (httpx2.HTTPError, OSError) as error:
         raise Transient(f"the hub cannot be reached ({type(error).__name__})") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         # Whatever the library stumbles over: most often a page of a proxy where JSON should be.
-        message = "the hub gives an answer that cannot be read"
-        raise FetchFailed(Code.BAD_SOURCE, message, "check HF_ENDPOINT, and proxies on the way") from error
+        raise _unreadable() from error
 
 
-def _upstream(hub: Hub, sibling: RepoSibling, commit: str, surroundings: Surroundings) -> Upstream:
+def _unreadable() -> FetchFailed:
+    message = "the hub gives an answer that cannot be read"
+    return FetchFailed(Code.BAD_SOURCE, message, "check HF_ENDPOINT, and proxies on the way")
+
+
+def _upstream(hub: Hub, file: _File, commit: str, surroundings: Surroundings) -> Upstream:
     token = surroundings.hf_token
-    name = safe_name(sibling.rfilename)
+    name = safe_name(file.name)
     return Upstream(
         name=name,
         url=hf_hub_url(hub.repo, name, revision=commit, endpoint=surroundings.hf_endpoint),
-        size=sibling.size,
-        sha256=sibling.lfs.sha256.lower() if sibling.lfs else "",
-        etag=sibling.blob_id or commit,
+        size=file.size,
+        sha256=(file.sha256 or "").lower(),
+        etag=file.blob or commit,
         headers={"Authorization": f"Bearer {token}"} if token else {},
     )
 

@@ -48,7 +48,9 @@ def refuse_clash(order: Order, source: Source, names: Sequence[str]) -> None:
     """Refuse files and a link that cannot be together in the folder. The first file is the one to serve."""
     for name in names:
         top = name.split("/")[0]
-        if top != order.link and (order.folder / top).is_symlink():
+        with explained(order.folder):
+            is_link = (order.folder / top).is_symlink()
+        if top != order.link and is_link:
             message = f"{top} is a link that an earlier order made, and the name of a file of this one"
             raise FetchFailed(Code.REFUSED, message, "fetch into another folder")
     if not order.link or names[0] == order.link:

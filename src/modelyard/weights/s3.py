@@ -18,6 +18,7 @@ from obstore.store import S3Store
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
 from modelyard.weights.failures import FetchFailed, Transient
+from modelyard.weights.surroundings import authorities
 from modelyard.weights.values import Upstream
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _store(name: str, surroundings: Surroundings, ca: Path | None) -> S3Store:
         config["session_token"] = surroundings.aws_session_token
     options: ClientConfig = {"allow_http": True, "timeout": _SECONDS}
     if ca:
-        options["root_certificate"] = ca.read_bytes()
+        options["root_certificate"] = b"\n".join(file.read_bytes() for file in authorities(ca))
     return S3Store(name, config=config, client_options=options, retry_config={"max_retries": 0})
 
 

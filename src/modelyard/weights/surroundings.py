@@ -67,13 +67,26 @@ def _endpoint(environ: Mapping[str, str], name: str) -> str:
 
 
 def trust(ca: Path | None) -> ssl.SSLContext:
-    """Return the roots of the system, and those of a file besides."""
+    """Return the roots of the system, and those of a file or folder besides."""
     context = ssl.create_default_context()
-    if ca is None:
-        return context
+    for file in authorities(ca) if ca else ():
+        _add(file, context)
+    return context
+
+
+def _add(file: Path, context: ssl.SSLContext) -> None:
     try:
-        context.load_verify_locations(cafile=ca)
+        context.load_verify_locations(cafile=file)
     except (OSError, ssl.SSLError) as error:
         problem = "cannot be read" if isinstance(error, FileNotFoundError | PermissionError) else "holds no certificate"
-        raise FetchFailed(Code.REFUSED, f"the CA file {ca} {problem}", "mount a file with PEM certificates") from error
-    return context
+        raise FetchFailed(
+            Code.REFUSED, f"the CA file {file} {problem}", "mount a file with PEM certificates"
+        ) from error
+
+
+def authorities(ca: Path) -> list[Path]:
+    """Return the files with certificates: the one that is named, or all of a folder, whatever they are called."""
+    if not ca.is_dir():
+        return [ca]
+    # A mounted ConfigMap also holds folders of its own.
+    return sorted(file for file in ca.iterdir() if file.is_file()) or [ca]

@@ -62,12 +62,13 @@ async def _attempt(upstream: Upstream, partial: Partial, open_: Open, progress: 
         if body.offset != partial.size:
             partial.restart()
         async for chunk in body.chunks:
+            if body.size is not None and partial.size + len(chunk) > body.size:
+                # Before it is written: who sends without end must not fill the volume.
+                raise Changed(f"{upstream.name} goes on after its {body.size} bytes")
             partial.write(chunk)
             progress.at(upstream.name, partial.size, fetched=len(chunk))
-        if body.size is not None and partial.size != body.size:
-            # More than announced is as wrong as less, but only less can be made good by going on.
-            short = f"{upstream.name} ended at {partial.size} bytes of {body.size} bytes"
-            raise Transient(short) if partial.size < body.size else Changed(short)
+        if body.size is not None and partial.size < body.size:
+            raise Transient(f"{upstream.name} ended at {partial.size} bytes of {body.size} bytes")
 
 
 def _delay(failures: int, asked: float, patience: Patience) -> float:

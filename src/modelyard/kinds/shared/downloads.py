@@ -8,10 +8,10 @@ are told where.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.exitcodes import Code
@@ -106,7 +106,8 @@ class Result(Struct, frozen=True):
 
     message: str = ""
     remedy: str = ""
-    bytes: int = 0
+    # Any pod with the right labels can write such a line, and the API server stores no larger numbers.
+    bytes: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
     sha256: str = ""
     file: str = ""
     etag: str = ""
