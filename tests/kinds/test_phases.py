@@ -38,7 +38,7 @@ def situations() -> list[Facts]:
         (False, True),
     )
     return [
-        Facts(model, obstacle, trouble, shortage, False, deployed, wanted, ready, left, ready == wanted > 0)
+        Facts(model, obstacle, trouble, shortage, False, deployed, False, wanted, ready, left, ready == wanted > 0)
         for model, obstacle, trouble, shortage, wanted, ready, left, deployed in mixtures
         if ready <= max(wanted, left) and not (ready == wanted > 0 and (trouble or shortage))
     ]

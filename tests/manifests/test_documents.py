@@ -29,6 +29,13 @@ def test_empty_documents_are_passed_over(tmp_path: Path):
     ]
 
 
+def test_what_a_template_leaves_empty_is_left_out_as_kubectl_does(tmp_path: Path):
+    file = tmp_path / "rendered.yaml"
+    file.write_text(yaml.safe_dump(OBJECTS[0]) + "data:\nspec:\n  env:\n  list: [{name: a, value: }]\n  zero: 0\n")
+    (document,) = read_file(file)
+    assert document.body == {**OBJECTS[0], "spec": {"list": [{"name": "a"}], "zero": 0}}
+
+
 def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(OBJECTS[0]).encode())))
     assert [document.title for document in read_file(Path("-"))] == ["standard input: ConfigMap a"]

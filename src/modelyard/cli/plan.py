@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modelyard.core.errors import ModelyardError
+from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.plan import Child, Once
 from modelyard.core.resources import SECRET, Key
 from modelyard.core.stored import Stored
@@ -53,13 +53,18 @@ def _placed(body: Json) -> Json:
 def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
     """Print the plan of one object, and return what stands in its way."""
     stored = Stored.from_dict(kind.resource, body)
-    problems = unknown_fields(kind, body)
-    if not problems:
-        obj = decode(kind, stored)
-        wanted = kind.plan(obj, look(kind, obj, given))
-        sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
-        problems = [wanted.blocked.text] if wanted.blocked else []
+    problems = unknown_fields(kind, body) or _planned(kind, stored, given)
     return [f"{kind.resource.kind} {stored.meta.key}: {problem}" for problem in problems]
+
+
+def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
+    try:
+        obj = decode(kind, stored)
+    except SpecInvalid as error:
+        return [str(error)]
+    wanted = kind.plan(obj, look(kind, obj, given))
+    sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
+    return [wanted.blocked.text] if wanted.blocked else []
 
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:

@@ -132,7 +132,12 @@ FetchImage = Annotated[
 ]
 FsGroup = Annotated[
     int,
-    _option("--default-fsgroup", "MODELYARD_DEFAULT_FSGROUP", "The group that volumes belong to; 0: none."),
+    typer.Option(
+        "--default-fsgroup",
+        envvar="MODELYARD_DEFAULT_FSGROUP",
+        min=0,
+        help="The group that volumes belong to; 0: the cluster chooses groups and users, as OpenShift does.",
+    ),
 ]
 EngineImages = Annotated[
     str,

@@ -45,7 +45,7 @@ class Policy(Struct, frozen=True):
     """A ConfigMap, in the namespace of the pods, with certificates that downloads trust besides the public ones."""
     fetch_image: str = IMAGE
     fs_group: int = 102
-    """The group that volumes belong to; 0 or less: none."""
+    """The group that volumes belong to; 0 or less: none, and no users either."""
     images: dict[str, str] = {}
     """Images by engine, in place of the built-in ones."""
     local_roots: tuple[str, ...] = ()
@@ -53,3 +53,8 @@ class Policy(Struct, frozen=True):
     remote_hosts: tuple[str, ...] = ()
     """Host names, addresses and CIDRs that the operator may ask although they are not public."""
     intel_gpu_resource: str = "gpu.intel.com/i915"
+
+    @property
+    def chooses_users(self) -> bool:
+        """Whether we say as whom pods run. OpenShift does it itself, and refuses pods that say it."""
+        return self.fs_group > 0

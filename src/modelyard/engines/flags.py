@@ -32,6 +32,16 @@ def each(name: str, values: Iterable[str]) -> Args:
     return tuple(word for value in values for word in flag(name, value))
 
 
+def value_of(args: Args, name: str) -> str:
+    """Return the value that arguments give to a flag; the last one counts, as it does for servers."""
+    found = ""
+    for position, arg in enumerate(args):
+        written, equals, value = arg.partition("=")
+        if written == name:
+            found = value if equals else "".join(args[position + 1 : position + 2])
+    return found
+
+
 def names(args: Iterable[str], *wanted: str) -> bool:
     """Whether arguments hold one of the flags, as `--name value` or as `--name=value`."""
     return any(arg in wanted or arg.startswith(tuple(f"{name}=" for name in wanted)) for arg in args)

@@ -49,13 +49,20 @@ def read_file(file: Path) -> Iterator[Document]:
     if not bodies:
         raise BadManifest(f"{name} is empty; write a manifest into it, or name another file after -f")
     for number, body in enumerate(bodies, start=1):
-        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, body)
+        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
 
 
 def _members(body: Any) -> list[Any]:
     """Return the objects of a List, as `kubectl get -o yaml` writes several; of anything else, itself."""
     is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
     return body["items"] if is_list else [body]
+
+
+def _stated(value: Any) -> Any:
+    """Return a document without what is null: templates leave such fields behind, and `kubectl apply` drops them."""
+    if isinstance(value, dict):
+        return {name: _stated(part) for name, part in value.items() if part is not None}
+    return [_stated(part) for part in value] if isinstance(value, list) else value
 
 
 def _place(error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import peculiar
+from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.inferenceservice.serving import serving
@@ -86,8 +87,21 @@ def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Probl
         )
     if what and spec.resources.gpu_memory:
         yield from _gpu_memory(what.devices)
+    if what:
+        yield from _elsewhere(spec, what.port)
     yield from _outdone(spec)
     yield from _metrics(spec)
+
+
+def _elsewhere(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
+    """Say that the server is sent to a port where nobody looks for it."""
+    asked = value_of(tuple(spec.extra_args), "--port")
+    if spec.runtime != "generic" and asked not in ("", str(port)):
+        yield Problem(
+            Reason.FIELD_IGNORED,
+            f"--port in spec.extraArgs is {asked}, but the probes and the Service use {port}, so no pod becomes ready",
+            "set spec.containerPort instead",
+        )
 
 
 def _outdone(spec: InferenceServiceSpec) -> Iterator[Problem]:

@@ -145,6 +145,7 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
         refused=busy and _refused(service, seen, done) is not None,
         elsewhere=elsewhere,
         asked=deployment is not None or (elsewhere and service.spec.replicas == 0),
+        by_others=service.spec.replicas > 0,
         wanted=done.wanted,
         ready=ready,
         left=max(pods.left, done.ready),
@@ -226,9 +227,18 @@ def _refused(service: Object[InferenceServiceSpec], seen: Seen, done: workloads.
         return None
     name = priority_class(service.spec)
     if seen.one(Named(PRIORITY_CLASS, name)):
-        return done.problem
+        return _out_of_date(name) if f"no PriorityClass with name {name} was" in done.problem.message else done.problem
     return Problem(
         Reason.PRIORITY_CLASS_NOT_FOUND,
         f"the PriorityClass {name} does not exist, so the cluster refuses to create pods",
         "create it, or name another in spec.priorityClassName",
+    )
+
+
+def _out_of_date(name: str) -> Problem:
+    """Return that the last refusal is from before the class was there: who has just created it needs no advice."""
+    return Problem(
+        Reason.PODS_REFUSED,
+        f"the cluster refused to create pods before there was a PriorityClass {name}",
+        "wait; Kubernetes tries again by itself, within minutes",
     )

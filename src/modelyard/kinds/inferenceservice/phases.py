@@ -42,6 +42,8 @@ class Facts(Struct, frozen=True):
     """Whether a machine outside the cluster serves the model."""
     asked: bool = False
     """Whether it was passed on how many pods are wanted."""
+    by_others: bool = False
+    """Whether it is not the spec that asks for no pods, but whoever scaled the Deployment."""
     wanted: int = 0
     ready: int = 0
     left: int = 0
@@ -100,6 +102,9 @@ PASSING: Final = frozenset(
 )
 """Problems that go away by themselves when others make room, or after all the time that something slow needs."""
 
+_BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
+_BY_OTHERS: Final = "somebody scaled the Deployment to zero, not spec.replicas; scale it up to serve"
+
 
 def lasts(problem: Problem | None) -> bool:
     """Whether waiting does not solve a problem."""
@@ -135,7 +140,7 @@ TABLE: Final = (
         Phase.STOPPED,
         "no pod is wanted, and none is left",
         lambda facts: facts.asked and facts.wanted == 0 and facts.left == 0,
-        lambda _: Why(Reason.MANUALLY_SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve"),
+        lambda facts: Why(Reason.MANUALLY_SCALED_TO_ZERO, _BY_OTHERS if facts.by_others else _BY_THE_SPEC),
     ),
     Row(
         Phase.PROGRESSING,

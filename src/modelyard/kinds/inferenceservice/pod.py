@@ -96,7 +96,8 @@ def _probe(engine: Engine, **timing: int) -> Json:
 
 def security(spec: InferenceServiceSpec, what: Serving, policy: Policy) -> Json:
     """Return as whom the pod runs: a number where the image is known, else whoever the image names, but not root."""
-    user = {"runAsUser": what.engine.user} if what.known_image and what.engine.user is not None else {}
+    chosen = what.known_image and policy.chooses_users and not pods.is_privileged(spec.security_context)
+    user = {"runAsUser": what.engine.user} if chosen and what.engine.user else {}
     group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
     ports = {"sysctls": [ANY_PORT]} if what.port < FREE_PORTS else {}
     return pods.pod_security({**user, **group, **ports, **(spec.pod_security_context or {})})

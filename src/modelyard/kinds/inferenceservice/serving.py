@@ -14,7 +14,7 @@ from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
 from modelyard.kinds.inferenceservice import references
-from modelyard.kinds.shared import downloader, downloads, gpu, weights
+from modelyard.kinds.shared import downloads, gpu, weights
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.weights import Storage
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.inferenceservice.references import Reference
 
 Json = dict[str, Any]
+
+_HUB_VARIABLES = ("HF_TOKEN", "HF_ENDPOINT")
 
 
 class Serving(Struct, frozen=True):
@@ -74,9 +76,13 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
 
 
 def _is_build_of(image: str, known: str) -> bool:
-    """Tell whether an image is of the same repository as another, whatever its tag, and from whichever mirror."""
-    project = "/".join(names.repository(known).split("/")[-2:])
-    return bool(project) and f"/{names.repository(image)}".endswith(f"/{project}")
+    """Tell whether an image is a build of another, whatever its tag: mirrors keep its name, not always its owner."""
+    name = _name(known)
+    return bool(name) and _name(image) == name
+
+
+def _name(image: str) -> str:
+    return names.repository(image).rpartition("/")[2]
 
 
 def port(spec: InferenceServiceSpec, engine: Engine) -> int:
@@ -94,19 +100,20 @@ def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Po
         meta.name,
         skip_init=bool(spec.skip_model_init),
         prefix=prefix,
-        env=_token(spec),
+        env=_access(spec),
         user=_user(spec),
     )
 
 
-def _token(spec: InferenceServiceSpec) -> tuple[Json, ...]:
-    """Return the engine's token for the hub, for the container that fetches in its place."""
+def _access(spec: InferenceServiceSpec) -> tuple[Json, ...]:
+    """Return how the engine gets at the hub, for the container that fetches in its place."""
     config = spec.vllm_config if spec.runtime == "vllm" else None
     reference = config.hf_token_secret_ref if config else None
-    return ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
+    token = ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
+    return (*token, *(entry for entry in spec.env if entry.get("name") in _HUB_VARIABLES))
 
 
 def _user(spec: InferenceServiceSpec) -> int:
-    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root."""
+    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root; else 0."""
     asked = (spec.pod_security_context or {}).get("runAsUser")
-    return asked if isinstance(asked, int) and asked else downloader.USER
+    return asked if isinstance(asked, int) else 0

@@ -76,12 +76,17 @@ def confirmed_by_the_job(reported: Presence) -> Presence:
 
 def is_a_file_of_a_mac(spec: ModelSpec) -> bool:
     """Whether nobody has to fetch the weights: the agent on the Mac reads them where they are."""
-    return spec.hardware.accelerator is Accelerator.METAL and isinstance(parse(spec.source), Local)
+    return is_for_a_mac(spec) and isinstance(parse(spec.source), Local)
+
+
+def is_for_a_mac(spec: ModelSpec) -> bool:
+    """Whether no pod serves the model."""
+    return spec.hardware.accelerator is Accelerator.METAL
 
 
 def path(model: Object[ModelSpec], seen: Seen) -> str:
     """Return where pods find the weights; empty when no pod serves them."""
-    if model.spec.hardware.accelerator is Accelerator.METAL:
+    if is_for_a_mac(model.spec):
         return ""
     return prefetch.storage(model, seen.policy).model
 
@@ -126,9 +131,11 @@ def _available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
         return _on_a_claim(source, seen)
     if is_a_file_of_a_mac(spec):
         return Reason.METAL_AGENT_MANAGED, "the agent on the Mac reads the file"
-    if isinstance(source, Hub) and not source.file:
-        return Reason.RUNTIME_RESOLVED, "pods fetch the weights when they start, or their engine does"
-    return Reason.WORKLOAD_RESOLVED, "pods fetch the weights when they start"
+    whole = isinstance(source, Hub) and not source.file
+    reason = Reason.RUNTIME_RESOLVED if whole else Reason.WORKLOAD_RESOLVED
+    if is_for_a_mac(spec):
+        return reason, "the agent on the Mac fetches the weights"
+    return reason, "pods fetch the weights when they start" + (", or their engine does" if whole else "")
 
 
 def _on_a_claim(source: Claim, seen: Seen) -> tuple[Reason, str]:

@@ -179,10 +179,12 @@ def _claim_name(policy: Policy, service: str) -> str:
     return SHARED_CLAIM if policy.cache_mode is CacheMode.SHARED else f"{service}-model-cache"
 
 
-def container(order: Order, policy: Policy, env: tuple[Json, ...] = (), user: int = USER) -> Json:
+def container(order: Order, policy: Policy, env: tuple[Json, ...] = (), user: int = 0) -> Json:
     """Return the container that fetches, and says in its termination message how that went."""
     secret = secret_name(order.spec, order.source)
-    security = {"runAsUser": user, "runAsGroup": user, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
+    number = user or (USER if policy.chooses_users else None)
+    identity = pods.without_empty({"runAsUser": number, "runAsGroup": number})
+    security = {**identity, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
     body = {
         "name": f"{order.prefix}-{CONTAINER}" if order.prefix else CONTAINER,
         "image": policy.fetch_image,
@@ -225,7 +227,7 @@ def _arguments(order: Order, policy: Policy) -> Iterator[str]:
     if order.spec.refresh_policy is RefreshPolicy.ON_CHANGE:
         yield from ("--refresh", "on-change")
     if policy.ca_configmap:
-        yield from ("--ca", "/custom-certs/ca.crt")
+        yield from ("--ca", "/custom-certs")
 
 
 def _what(order: Order) -> Iterator[str]:

@@ -30,14 +30,36 @@ def unique_env(*groups: Iterable[Json]) -> list[Json]:
 
 def container_security(override: Json | None) -> Json:
     """Return the restricted settings of a container, with the user's own on top."""
-    default = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return {**default, **(override or {})}
+    asked = override or {}
+    if is_privileged(asked):
+        # What its node has is of use to root alone, so it runs as its image says.
+        return {"runAsNonRoot": False, **asked}
+    # The API server refuses a container that must not become what it is already.
+    guarded = {} if _administrates(asked) else {"allowPrivilegeEscalation": False}
+    # The pod says that none of its containers runs as root: this one has to say otherwise.
+    exempt = {"runAsNonRoot": False} if _is_root(asked) else {}
+    return {**guarded, "capabilities": {"drop": ["ALL"]}, **exempt, **asked}
 
 
 def pod_security(override: Json | None) -> Json:
     """Return the restricted settings of a pod, with the user's own on top."""
-    default = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {**default, **(override or {})}
+    asked = override or {}
+    # No node starts a container that is told to run as root and not to: whoever asks for root means it.
+    default = {"runAsNonRoot": not _is_root(asked), "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**default, **asked}
+
+
+def is_privileged(asked: Json | None) -> bool:
+    """Whether a container is to have all that its node has."""
+    return bool((asked or {}).get("privileged"))
+
+
+def _administrates(asked: Json) -> bool:
+    return "CAP_SYS_ADMIN" in ((asked.get("capabilities") or {}).get("add") or ())
+
+
+def _is_root(asked: Json) -> bool:
+    return asked.get("runAsUser") == 0
 
 
 def resources(given: Json | None) -> Json:

@@ -47,6 +47,7 @@ class Remedies(Struct, frozen=True):
 
 
 USUAL = Remedies()
+_VOLUME_REMEDY = "see what its claims wait for with `kubectl describe pvc`; their storage class may be missing"
 
 
 def first_trouble(pods: Iterable[Stored], remedies: Remedies = USUAL) -> Problem | None:
@@ -150,7 +151,7 @@ def _config_trouble(container: str, message: str) -> Problem:
     # The kubelet adds which pod it speaks of; the next pod would make the same trouble look like news.
     message = re.sub(r"\s*\(pod: .*$", "", message, flags=re.DOTALL)
     remedy = "correct what the message names"
-    if "runAsNonRoot" in message:
+    if "runAsNonRoot" in message or "non-root" in message:
         remedy = "set podSecurityContext.runAsUser to a number other than 0, or use an image that does not run as root"
     return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
 
@@ -167,7 +168,7 @@ def crash(container: str, terminated: Json, remedies: Remedies) -> Problem:
     return Problem(
         Reason.CRASH_LOOP,
         f"container {container} keeps exiting (exit code {code})",
-        f"read its output with `kubectl logs --previous -c {container}`",
+        f"read its output with `kubectl logs --previous -c {container} POD`",
     )
 
 
@@ -178,4 +179,5 @@ def _unscheduled(pod: Stored, remedies: Remedies) -> Problem | None:
 
 def unscheduled(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return what the scheduler misses for a pod."""
-    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.complaint[:512]}", remedies.room)
+    remedy = _VOLUME_REMEDY if scheduling.lacks_a_volume(placement) else remedies.room
+    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.complaint[:512]}", remedy)

@@ -154,12 +154,12 @@ def storage(
     skip_init: bool = False,
     prefix: str = "",
     env: tuple[Json, ...] = (),
-    user: int = downloader.USER,
+    user: int = 0,
 ) -> Storage:
     """Return how the weights of a model get into a pod of a service.
 
-    `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it. Only
-    of models without `trouble`, for engines that are not `unfit`.
+    `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it
+    (0: nobody was asked for). Only of models without `trouble`, for engines that are not `unfit`.
     """
     source = parse(model.spec.source)
     if isinstance(source, Claim):
