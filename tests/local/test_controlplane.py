@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 from base64 import b64decode
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,10 @@ import yaml
 
 from modelyard.local.admin import Admin, AdminError
 from modelyard.local.components import NODE_CALLER
-from modelyard.local.controlplane import ControlPlane
+from modelyard.local.controlplane import ControlPlane, NoDatabase
 from modelyard.local.processes import ProcessDied
+from tests.support.accounts import until_allowed
+from tests.support.audit import answered, audited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -73,7 +75,7 @@ async def _until_gone(pids: dict[str, int]) -> None:
 async def test_it_is_ready_within_seconds(tmp_path: Path, assets: Path) -> None:
     began = time.monotonic()
     async with _running(ControlPlane(tmp_path, assets, durable=False)) as controlplane:
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert sorted(controlplane.pids) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
         pids = controlplane.pids
     assert controlplane.pids == {}
@@ -124,32 +126,43 @@ async def test_a_program_that_dies_says_why_and_takes_the_others_along(tmp_path:
     assert controlplane.pids == {}
 
 
+async def test_a_database_that_never_answers_is_one_line_with_the_way_out(tmp_path: Path) -> None:
+    programs = {
+        "etcd": "exec sleep 600",
+        "kube-apiserver": "echo error creating storage factory; exit 1",
+    }
+    for name, script in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(NoDatabase, match=r"state/etcd does not answer; start again, .* remove .*/state, and apply"):
+        await _bare(tmp_path / "state", tmp_path).start()
+
+
 async def test_the_audit_log_names_who_wrote_what(cluster: Cluster, kubectl: Kubectl, namespace: str) -> None:
     controlplane = cluster.controlplane
     kubeconfig = await controlplane.service_account_kubeconfig(namespace, "default")
     await kubectl(
         "create", "rolebinding", "edits", "--clusterrole=edit", f"--serviceaccount={namespace}:default", "-n", namespace
     )
+    user = f"system:serviceaccount:{namespace}:default"
+    await until_allowed(controlplane, user, {"namespace": namespace, "verb": "create", "resource": "configmaps"})
     run = await asyncio.create_subprocess_exec(
         *(controlplane.kubectl, f"--kubeconfig={kubeconfig}", "create", "configmap", "audited"),
         stdout=asyncio.subprocess.DEVNULL,
     )
     assert await run.wait() == 0
-    written = [entry for entry in _audited(controlplane) if entry["objectRef"].get("name") == "audited"]
-    assert [(entry["verb"], entry["user"]["username"], entry["responseStatus"]["code"]) for entry in written] == [
-        ("create", f"system:serviceaccount:{namespace}:default", 201)
-    ]
+    async with asyncio.timeout(_SECONDS):
+        while not (written := list(answered(controlplane.audit_log, user, namespace))):
+            await asyncio.sleep(0.05)
+    told = [(entry["verb"], entry["objectRef"]["name"], entry["responseStatus"]["code"]) for entry in written]
+    assert told == [("create", "audited", 201)]
 
 
 async def test_the_audit_log_holds_writes_only_and_no_administrator_but_us(cluster: Cluster, namespace: str) -> None:
-    entries = _audited(cluster.controlplane)
+    entries = list(audited(cluster.controlplane.audit_log))
     assert {entry["verb"] for entry in entries} <= {"create", "update", "patch", "delete", "deletecollection"}
     users = {entry["user"]["username"] for entry in entries if "system:masters" in entry["user"].get("groups", [])}
     assert users <= {"admin", "simulated-nodes", "system:apiserver"}
-
-
-def _audited(controlplane: ControlPlane) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in controlplane.audit_log.read_text().splitlines()]
 
 
 async def test_a_client_certificate_makes_a_user_with_groups(cluster: Cluster) -> None:
@@ -190,7 +203,10 @@ async def test_everything_listens_on_loopback_only(cluster: Cluster) -> None:
 
 def _listening(pid: int) -> set[str]:
     """Return the addresses on which a process listens, read from the kernel."""
-    sockets = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    sockets = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(str(link.readlink()))
     found = set()
     for table, width in (("tcp", 8), ("tcp6", 32)):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

@@ -145,7 +145,7 @@ async def test_a_signal_ends_it_at_once_even_in_the_middle_of_a_request(
     writer.write(b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\nhalf")
     await writer.drain()
     server.send_signal(number)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         code = await server.wait()
     writer.close()
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from modelyard.local import pki
 from modelyard.local.pki import Authority, load_key, signing_key
 
 if TYPE_CHECKING:
@@ -53,11 +55,35 @@ def test_an_authority_is_founded_once(tmp_path: Path) -> None:
     x509.load_pem_x509_certificate(issued.certificate).verify_directly_issued_by(founded)
 
 
-def test_an_authority_that_was_half_founded_is_founded_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["ca.crt", "ca.key"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff{"])
+def test_an_authority_that_is_damaged_is_founded_anew(tmp_path: Path, file: str, content: bytes | None) -> None:
     Authority.open(tmp_path, "a")
-    (tmp_path / "ca.crt").unlink()
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_bytes(content)
     issued = Authority.open(tmp_path, "a").client("user")
     x509.load_pem_x509_certificate(issued.certificate).verify_directly_issued_by(_authority(tmp_path))
+
+
+def test_an_authority_with_the_key_of_another_is_founded_anew(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        Authority.open(tmp_path / name, "a")
+    (tmp_path / "theirs" / "ca.key").rename(tmp_path / "ours" / "ca.key")
+    issued = Authority.open(tmp_path / "ours", "a").client("user")
+    x509.load_pem_x509_certificate(issued.certificate).verify_directly_issued_by(_authority(tmp_path / "ours"))
+
+
+@pytest.mark.parametrize("lifetime", [timedelta(days=-1), timedelta(days=300)])
+def test_an_authority_that_expires_soon_is_founded_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: timedelta
+) -> None:
+    with monkeypatch.context() as old:
+        old.setattr(pki, "_BACKDATED", timedelta(days=3650))
+        old.setattr(pki, "_LIFETIME", lifetime)
+        Authority.open(tmp_path, "a")
+    Authority.open(tmp_path, "a")
+    assert _authority(tmp_path).not_valid_after_utc > datetime.now(UTC) + timedelta(days=3000)
 
 
 def test_a_signing_key_is_made_once_and_for_us_only(tmp_path: Path) -> None:
@@ -67,10 +93,9 @@ def test_a_signing_key_is_made_once_and_for_us_only(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_key_of_another_kind_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "other.key"
     key = ed25519.Ed25519PrivateKey.generate()
     file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    with pytest.raises(TypeError, match="remove the folder and start again"):
-        load_key(file)
-    assert isinstance(load_key(signing_key(tmp_path / "ours.key")), ec.EllipticCurvePrivateKey)
+    assert load_key(file) is None
+    assert isinstance(load_key(signing_key(file)), ec.EllipticCurvePrivateKey)

@@ -30,6 +30,15 @@ def test_a_port_that_somebody_took_is_replaced(tmp_path: Path) -> None:
     assert second["b"] == first["b"]
 
 
+@pytest.mark.parametrize("damaged", ["", "{", '{"a": "x"}', '{"a": 0}', '{"a": 70000}', "[]"])
+def test_a_damaged_file_is_replaced(tmp_path: Path, damaged: str) -> None:
+    file = tmp_path / "ports.json"
+    file.write_text(damaged)
+    first = keep_ports(file, ("a",))
+    assert is_free(first["a"])
+    assert keep_ports(file, ("a",)) == first
+
+
 def test_a_port_is_free_again_when_nobody_listens() -> None:
     (port,) = free_ports(1)
     with socket.create_server(("127.0.0.1", port)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final, NoReturn
 
@@ -13,6 +14,7 @@ _INTERRUPTED: Final = 130
 
 def main() -> None:
     """Run the command line; what we refuse on purpose, and Ctrl-C, are one line and not a traceback."""
+    _open_streams()
     try:
         from modelyard.cli.verbs import app  # noqa: PLC0415 - it takes most of a second, and Ctrl-C may come in it
 
@@ -21,6 +23,19 @@ def main() -> None:
         _leave(str(error), _REFUSED)
     except KeyboardInterrupt:
         _leave("stopped", _INTERRUPTED)
+
+
+def _open_streams() -> None:
+    """Give a program that was started without standard streams some that lead nowhere.
+
+    Otherwise there is nothing to write to, and the next files that are opened take the numbers of the streams.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the lowest number that is free, which is that of the stream.
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _leave(words: str, code: int) -> NoReturn:

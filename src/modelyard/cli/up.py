@@ -23,7 +23,8 @@ Dir = Annotated[
 
 def up(
     file: Annotated[
-        list[Path] | None, typer.Option("--file", "-f", help="Manifests to apply; - for standard input. Repeatable.")
+        list[str] | None,
+        typer.Option("--file", "-f", help="Manifests to apply: a file, a folder, or - for standard input. Repeatable."),
     ] = None,
     model: Annotated[str, typer.Option(help="Serve this: a GGUF file, a URL, org/repo, hf:// or s3://.")] = "",
     folder: Dir = None,

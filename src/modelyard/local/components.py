@@ -95,6 +95,8 @@ class ApiServer(Struct, frozen=True):
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             # Without it a stopping server waits for watches, which never end by themselves.
             "--shutdown-watch-termination-grace-period=500ms",
+            # As on every cluster that is set up by kubeadm; who may have it is for pod security to say.
+            "--allow-privileged",
             "--profiling=false",
         ]
 

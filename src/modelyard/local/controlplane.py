@@ -16,7 +16,7 @@ from modelyard.local.files import file_name, private_folder, write_private
 from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfig
 from modelyard.local.pki import Authority, signing_key
 from modelyard.local.ports import keep_ports
-from modelyard.local.processes import Program, tail
+from modelyard.local.processes import ProcessDied, Program, tail
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,12 +27,18 @@ _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 24 * 3600
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", components.FIRST_SERVICE_IP)
+# What the API server says when etcd runs and never answers, as with a journal that was cut off.
+_NO_STORAGE = "error creating storage factory"
 _DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
 _DEFAULT_ACCOUNT = f"{_DEFAULT_NAMESPACE}/serviceaccounts/default"
 
 
 class NotReady(ModelyardError):
     """Something runs but did not become ready in time."""
+
+
+class NoDatabase(ModelyardError):
+    """What is stored in the folder cannot be read."""
 
 
 class ControlPlane:
@@ -151,12 +157,23 @@ class ControlPlane:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while not await self.admin.answers(path):
-                    for program in self.programs:
-                        program.check()
+                    self._check()
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             log = self._apiserver.log
             raise NotReady(f"{path} did not answer within {_START_SECONDS:.0f} s; {log} ends:\n{tail(log)}") from None
+
+    def _check(self) -> None:
+        try:
+            for program in self.programs:
+                program.check()
+        except ProcessDied as died:
+            if died.name != self._apiserver.name or _NO_STORAGE not in str(died):
+                raise
+            raise NoDatabase(
+                f"the database in {self.folder / 'etcd'} does not answer; start again, and if that does not help it is "
+                f"damaged ({self._etcd.log} may say how): remove {self.folder}, and apply your manifests again"
+            ) from None
 
     def _kubeconfig(self, stem: str, user: dict[str, str], namespace: str = "default") -> Path:
         return write_kubeconfig(self._kubeconfigs / f"{stem}.yaml", self.url, self.ca.read_bytes(), user, namespace)

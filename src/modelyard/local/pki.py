@@ -1,7 +1,8 @@
 """The certificates of one control plane, signed by an authority of its own.
 
 Keys are elliptic (P-256), because making one takes a millisecond. Certificates are issued anew at every start, so only
-the authority itself has to live long. Nothing here is meant for a cluster that other machines can reach.
+the authority itself has to live long, and nothing is lost when one that is damaged or about to expire is founded anew.
+Nothing here is meant for a cluster that other machines can reach.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _LIFETIME = timedelta(days=3650)
 # The clock of a machine that wakes up may still be behind the one that signed.
 _BACKDATED = timedelta(hours=1)
+# Nobody lets a machine run for longer without a start.
+_LEAST_LEFT = timedelta(days=365)
 
 
 class Credential(Struct, frozen=True):
@@ -58,13 +62,13 @@ class Authority:
         """Load the authority of a folder, or found it."""
         private_folder(folder)
         certificate_file, key_file = folder / "ca.crt", folder / "ca.key"
-        # The certificate is written last, so its presence says that both are there.
-        if not certificate_file.exists():
+        key, certificate = load_key(key_file), _load_certificate(certificate_file)
+        if key is None or certificate is None or not _is_good(certificate, key):
             key = ec.generate_private_key(ec.SECP256R1())
+            certificate = _found(name, key)
             write_private(key_file, _key_pem(key))
-            write_private(certificate_file, _found(name, key).public_bytes(Encoding.PEM))
-        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
-        return cls(folder, certificate, load_key(key_file))
+            write_private(certificate_file, certificate.public_bytes(Encoding.PEM))
+        return cls(folder, certificate, key)
 
     @property
     def certificate_file(self) -> Path:
@@ -103,18 +107,34 @@ class Authority:
 
 
 def signing_key(file: Path) -> Path:
-    """Return the file of a private key that signs service account tokens; make it when it is absent."""
-    if file.exists():
+    """Return the file of a private key that signs service account tokens; make it when it is absent or damaged."""
+    if load_key(file) is not None:
         return file
     return write_private(file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
 
 
-def load_key(file: Path) -> ec.EllipticCurvePrivateKey:
-    """Load a private key that this module wrote."""
-    key = load_pem_private_key(file.read_bytes(), password=None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise TypeError(f"{file} does not hold an elliptic curve key; remove the folder and start again")
-    return key
+def load_key(file: Path) -> ec.EllipticCurvePrivateKey | None:
+    """Load a private key that this module wrote; None: there is none, or something else."""
+    try:
+        key = load_pem_private_key(file.read_bytes(), password=None)
+    # A TypeError: of a key that a password protects.
+    except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
+
+
+def _load_certificate(file: Path) -> x509.Certificate | None:
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _is_good(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> bool:
+    """Whether both belong together, and others will take what they vouch for until the next start."""
+    now = datetime.now(UTC)
+    is_valid = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _LEAST_LEFT
+    return is_valid and certificate.public_key() == key.public_key()
 
 
 def _found(name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -13,11 +13,14 @@ from modelyard.core.errors import ModelyardError
 from modelyard.local.files import write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 # Below the ports that systems give to outgoing connections, so that none of those takes ours before we listen.
 _RANGE = range(15_000, 32_000)
 _TRIES = 200
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
 class NoFreePort(ModelyardError):
@@ -26,18 +29,26 @@ class NoFreePort(ModelyardError):
 
 def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
     """Return a free port for each name: the one of the last start unless somebody has taken it meanwhile."""
-    kept = msgspec.json.decode(file.read_bytes(), type=dict[str, int]) if file.exists() else {}
-    fresh = iter(free_ports(len(names)))
+    kept = _kept(file)
+    fresh = iter(free_ports(len(names), but=kept.values()))
     ports = {name: kept[name] if name in kept and is_free(kept[name]) else next(fresh) for name in names}
     write_private(file, msgspec.json.encode(ports))
     return ports
 
 
-def free_ports(count: int) -> list[int]:
-    """Return different ports of 127.0.0.1 on which nobody listens."""
+def _kept(file: Path) -> dict[str, int]:
+    """Return the ports of the last start. A file that is damaged is not worth a word: others do as well."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Port])
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return {}
+
+
+def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
+    """Return different ports of 127.0.0.1 on which nobody listens, none of them among those to be left alone."""
     # Drawn at random, so that two control planes that start at the same time do not choose the same ones.
     drawn = random.SystemRandom().sample(_RANGE, _TRIES)
-    free = list(islice(filter(is_free, drawn), count))
+    free = list(islice((port for port in drawn if port not in but and is_free(port)), count))
     if len(free) < count:
         raise NoFreePort(f"fewer than {count} of {_TRIES} loopback ports are free; end the programs that hold them")
     return free

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from modelyard.local.node.claims import PROVISIONER
 from modelyard.local.node.podspec import HostPath
 from modelyard.local.node.sources import ConfigMissing
 from modelyard.local.node.volumes import _host_path
@@ -154,11 +155,15 @@ def test_a_path_of_the_host_that_is_something_else_is_refused(tmp_path: Path) ->
         _host_path(HostPath(str(tmp_path), "File"))
 
 
-async def test_a_claim_is_the_folder_of_its_volume(yard: Yard, tmp_path: Path) -> None:
-    name, folder = f"volume-{yard.namespace}", tmp_path / "volume"
+@pytest.mark.parametrize("provisioner", ["", PROVISIONER])
+async def test_a_claim_is_the_folder_of_its_volume(yard: Yard, tmp_path: Path, provisioner: str) -> None:
+    name, named = f"volume-{yard.namespace}", tmp_path / "volume"
+    # One that was made here stays in the state folder, wherever that was when the volume was made.
+    folder = yard.state.resolve() / "volumes" / name if provisioner else named
     size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
-    spec = {"capacity": size, "accessModes": modes, "storageClassName": "by-hand", "hostPath": {"path": str(folder)}}
-    await yard.admin.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+    spec = {"capacity": size, "accessModes": modes, "storageClassName": "by-hand", "hostPath": {"path": str(named)}}
+    meta = {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": provisioner}}
+    await yard.admin.create("/api/v1/persistentvolumes", {"metadata": meta, "spec": spec})
     claim = {"accessModes": modes, "storageClassName": "by-hand", "volumeName": name, "resources": {"requests": size}}
     volumes = [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}]
     container = shell("echo kept > /models/file", volumeMounts=[{"name": "models", "mountPath": "/models"}])
@@ -169,6 +174,7 @@ async def test_a_claim_is_the_folder_of_its_volume(yard: Yard, tmp_path: Path) -
     await yard.create("persistentvolumeclaims", "models", spec=claim)
     await yard.over()
     assert (folder / "file").read_text() == "kept\n"
+    assert named.exists() == (named == folder)
     await yard.admin.delete(f"/api/v1/persistentvolumes/{name}")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -182,7 +182,8 @@ async def _guardian_of(node: int, other_than: int) -> int:
     async with asyncio.timeout(30):
         while True:
             for child in Path(f"/proc/{node}/task/{node}/children").read_text().split():
-                words = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"modelyard.local.node.guardian" in words and int(child) != other_than:
-                    return int(child)
+                with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                    words = Path(f"/proc/{child}/cmdline").read_bytes()
+                    if b"modelyard.local.node.guardian" in words and int(child) != other_than:
+                        return int(child)
             await asyncio.sleep(0.02)

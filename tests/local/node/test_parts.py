@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import signal
 import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,8 +15,10 @@ import pytest
 from modelyard.core.stored import Metadata
 from modelyard.local.node import kernel
 from modelyard.local.node.addresses import Address
+from modelyard.local.node.environment import past_proxies
+from modelyard.local.node.folders import PodFolder
 from modelyard.local.node.gpus import Gpus
-from modelyard.local.node.leftovers import Record, read_record, write_record
+from modelyard.local.node.leftovers import Record, end_leftovers, read_record, write_record
 from modelyard.local.node.machine import Gpu, Machine, Short, available_memory, listed_gpus, look_for_shortage
 from modelyard.local.node.paths import Mapped
 from modelyard.local.node.pod import grace_left
@@ -23,6 +27,7 @@ from modelyard.local.node.podspec import Container, Port, Probe
 from modelyard.local.node.probes import Tally
 from modelyard.local.node.report import node_status
 from modelyard.local.node.states import Ended
+from tests.local.node.yard import runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,11 +134,39 @@ async def test_podman_is_used_only_when_it_works(
 
 
 def test_a_record_is_read_as_it_was_written_and_a_broken_one_is_none(tmp_path: Path) -> None:
-    file, record = tmp_path / "state.json", Record(7, "birth", NOW, 2, last=Ended(1, "Error", NOW, NOW))
+    file = tmp_path / "state.json"
+    record = Record(7, "birth", "/folder", NOW, 2, last=Ended(1, "Error", NOW, NOW))
     write_record(file, record)
     assert read_record(file) == record
     file.write_text("{")
     assert read_record(file) == Record()
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"PATH": "/bin"}, None),
+        ({"https_proxy": "http://proxy"}, "localhost,127.0.0.1,127.96.0.1,127.96.0.7"),
+        ({"HTTP_PROXY": "http://proxy", "no_proxy": "a, b"}, "a,b,localhost,127.0.0.1,127.96.0.1,127.96.0.7"),
+    ],
+)
+def test_processes_reach_this_machine_past_a_proxy(env: dict[str, str], expected: str | None) -> None:
+    found = past_proxies(env, ("127.96.0.7", "127.96.0.1"))
+    assert found == ({"NO_PROXY": expected, "no_proxy": expected} if expected else {})
+
+
+async def test_a_copy_of_a_state_folder_ends_no_process_of_the_original(tmp_path: Path) -> None:
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+    folder = PodFolder(original, "uid").container("main")
+    folder.make()
+    write_record(folder.record, Record(process.pid, kernel.birth(process.pid), str(folder.folder)))
+    shutil.copytree(original, copy)
+    end_leftovers(copy)
+    assert runs(process.pid)
+    end_leftovers(original)
+    async with asyncio.timeout(30):
+        assert await process.wait() == -signal.SIGKILL
 
 
 async def test_processes_are_known_by_birth_children_memory_and_variables() -> None:

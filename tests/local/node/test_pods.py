@@ -164,7 +164,8 @@ async def test_a_hook_after_the_start_that_fails_ends_the_container(yard: Yard) 
 
 
 async def test_a_pod_that_is_active_for_too_long_fails(yard: Yard) -> None:
-    await yard.start(shell("exec sleep 600"), activeDeadlineSeconds=1)
+    # Long enough for it to have started, also on a machine that is slow.
+    await yard.start(shell("exec sleep 600"), activeDeadlineSeconds=4)
     status = (await yard.over())["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
     assert "activeDeadlineSeconds" in status["message"]

@@ -50,10 +50,10 @@ async def test_a_server_that_crashes_is_back_soon_and_the_crash_is_shown(yard: Y
 
 
 async def test_a_container_that_is_not_alive_is_restarted(yard: Yard) -> None:
-    probe = {"httpGet": {"path": "/health", "port": 18080}, "periodSeconds": 1, "failureThreshold": 1}
-    await yard.start(
-        {"image": "test/server", "args": ["--port", "18080"], "startupProbe": probe, "livenessProbe": probe}
-    )
+    probe = {"httpGet": {"path": "/health", "port": 18080}, "periodSeconds": 1, "timeoutSeconds": 30}
+    # However long it takes to start, that is no failure.
+    probes = {"startupProbe": {**probe, "failureThreshold": 60}, "livenessProbe": {**probe, "failureThreshold": 1}}
+    await yard.start({"image": "test/server", "args": ["--port", "18080"], **probes})
     pod = await yard.ready()
     async with aiohttp.ClientSession() as session:
         await session.get(f"http://{_address(pod)}:18080/fail")
@@ -63,7 +63,12 @@ async def test_a_container_that_is_not_alive_is_restarted(yard: Yard) -> None:
 
 
 async def test_why_a_container_is_not_ready_is_told_once_in_an_event(yard: Yard) -> None:
-    probe = {"exec": {"command": ["sh", "-c", "exit 4"]}, "periodSeconds": 1, "failureThreshold": 1}
+    probe = {
+        "exec": {"command": ["sh", "-c", "exit 4"]},
+        "periodSeconds": 1,
+        "failureThreshold": 1,
+        "timeoutSeconds": 30,
+    }
     await yard.start(shell("exec sleep 600", readinessProbe=probe))
     async with asyncio.timeout(SECONDS):
         while not (told := await _events(yard)):
@@ -83,7 +88,7 @@ async def _events(yard: Yard) -> set[tuple[str, str, str]]:
 
 
 async def test_a_container_that_does_not_start_in_time_is_ended(yard: Yard) -> None:
-    probe = {"tcpSocket": {"port": 18081}, "periodSeconds": 1, "failureThreshold": 2}
+    probe = {"tcpSocket": {"port": 18081}, "periodSeconds": 1, "failureThreshold": 2, "timeoutSeconds": 30}
     await yard.start(shell("exec sleep 600", startupProbe=probe), restartPolicy="Never")
     pod = await yard.over()
     assert pod["status"]["phase"] == "Failed"

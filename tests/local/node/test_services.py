@@ -34,13 +34,14 @@ class Machine(Struct):
     """Services that are kept, and pods that are played: each answers with its name."""
 
     plane: ControlPlane
+    node: str
     addresses: Addresses
     services: Services
 
     @asynccontextmanager
     async def pod(self, app: str) -> AsyncIterator[str]:
         name = f"{app}-{uuid4().hex[:6]}"
-        spec = {"nodeName": "played", "containers": [{"name": "main", "image": "x"}]}
+        spec = {"nodeName": self.node, "containers": [{"name": "main", "image": "x"}]}
         stored = await self.plane.admin.create(
             _PODS, {"metadata": {"name": name, "labels": {"app": app}}, "spec": spec}
         )
@@ -48,8 +49,7 @@ class Machine(Struct):
         async with _answering(address, name):
             await self.report(name, address, ready=True)
             yield name
-        options = {"gracePeriodSeconds": 0}
-        await self.plane.admin._call("DELETE", f"{_PODS}/{name}", options, accept=(404,))
+        await self.plane.admin.delete(f"{_PODS}/{name}?gracePeriodSeconds=0")
 
     async def report(self, name: str, address: Address, *, ready: bool) -> None:
         status = {
@@ -87,11 +87,14 @@ async def _answering(address: Address, text: str) -> AsyncIterator[None]:
 
 @pytest.fixture(params=[True, False], ids=["many addresses", "one address"])
 async def machine(request: pytest.FixtureRequest, plane: ControlPlane, client: Client) -> AsyncIterator[Machine]:
-    await plane.admin.ensure("/api/v1/nodes", {"metadata": {"name": "played"}})
+    # A new one for each test: of a node that has been silent for a minute, Kubernetes says that no pod is ready.
+    node = f"played-{uuid4().hex[:8]}"
+    await plane.admin.create("/api/v1/nodes", {"metadata": {"name": node}})
     addresses = Addresses(many=request.param)
     apiserver = Place("127.0.0.1", urlsplit(plane.url).port or 0)
     async with _serving(client, apiserver, addresses, many=request.param) as services:
-        yield Machine(plane, addresses, services)
+        yield Machine(plane, node, addresses, services)
+    await plane.admin.delete(f"/api/v1/nodes/{node}")
 
 
 @asynccontextmanager

@@ -59,12 +59,22 @@ def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     places = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080), 80: Place("127.96.1.2", 30080)}}
     folder.write_places(places)
     assert folder.places() == places
+    (folder.path / "places.json").write_text("{")
+    assert folder.places() == {}
 
 
 def test_the_usual_folder_is_the_one_for_data_and_its_path_holds_no_space() -> None:
     home = Path("/home/me")
     assert default_path({}, home) == home / ".local/share/modelyard"
     assert default_path({"XDG_DATA_HOME": "/data"}, home) == Path("/data/modelyard")
+
+
+def test_a_folder_may_begin_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commands.down(Path("~/state"))
+    assert capsys.readouterr().out == f"nothing runs in {tmp_path}/state\n"
 
 
 @pytest.mark.parametrize(

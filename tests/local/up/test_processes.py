@@ -13,6 +13,7 @@ import pytest
 from modelyard.local.processes import Program
 from modelyard.local.up.assets import NoPrograms, programs
 from modelyard.local.up.keep import keep
+from tests.local.node.yard import runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,16 +71,8 @@ async def test_a_python_program_ends_with_the_one_who_started_it(tmp_path: Path)
             await asyncio.sleep(0.01)
         parent.kill()
         await parent.wait()
-        while _runs(child):
+        while runs(child):
             await asyncio.sleep(0.01)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _script(tmp_path: Path, text: str) -> Path:
@@ -113,7 +106,9 @@ async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path, m
 async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -> None:
     script = _script(
         tmp_path,
-        "import subprocess, sys\n"
+        "import signal, subprocess, sys\n"
+        # As after a start in the background by a script.
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "child = subprocess.Popen(['sleep', '600'])\n"
         "print(child.pid, file=sys.stderr, flush=True)\n"
         "child.wait()\n",
@@ -124,7 +119,7 @@ async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -
         compiler = int(await said.get())
         building.cancel()
         await asyncio.wait([building])
-        while _runs(compiler):
+        while runs(compiler):
             await asyncio.sleep(0.01)
     assert building.cancelled()
 

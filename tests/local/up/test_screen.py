@@ -105,6 +105,11 @@ def test_lines_to_paste_are_never_broken() -> None:
     assert shlex.split(question(URL))[:3] == ["curl", "-s", URL]
 
 
+def test_the_printed_question_goes_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    assert shlex.split(question(URL))[:5] == ["curl", "-s", URL, "--noproxy", "*"]
+
+
 def test_paths_below_the_home_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     lines = hints([BROKEN], Path("/home/me/state/kubeconfig"), "/home/me/it's/programs")

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from modelyard.core.resources import VOLUME_CLAIM, Key
+from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.local.files import private_folder
 from modelyard.local.node.mirror import Mirror
-from modelyard.local.node.volumes import PERSISTENT_VOLUME
 from modelyard.local.storage import STORAGE_CLASS, standard_class
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
 
 PROVISIONER: Final = "modelyard.dev/folders"
+PERSISTENT_VOLUME: Final = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
 # The volume controller writes it on a claim when it is the turn of a provisioner.
 _ASKED: Final = "volume.kubernetes.io/storage-provisioner"
@@ -47,7 +47,7 @@ class Claims:
 
     def __init__(self, client: Client, state: Path) -> None:
         self._client = client
-        self._folder = private_folder(state / "volumes")
+        self._state = state
         self._changed = asyncio.Event()
         self._claims = Mirror(self._changed.set)
         self._volumes = Mirror(self._changed.set)
@@ -101,18 +101,30 @@ class Claims:
     async def _provide(self, claim: Stored) -> None:
         name = claim.spec["storageClassName"]
         policy = (await self._client.get(STORAGE_CLASS, Key("", name))).part("reclaimPolicy")
-        folder = private_folder(self._folder / _volume_key(claim).name)
+        folder = private_folder(volume_folder(self._state, _volume_key(claim).name))
         with suppress(AlreadyExists):
             made = await self._client.create(PERSISTENT_VOLUME, _volume(claim, folder, policy))
             self._volumes.upsert(made)
 
     async def _remove(self, volume: Stored) -> None:
-        # By the name, whatever path the object says: anybody who may write volumes could name any folder.
-        folder = self._folder / volume.meta.name
+        folder = volume_folder(self._state, volume.meta.name)
         if folder.exists():
             await asyncio.to_thread(shutil.rmtree, folder)
         with suppress(NotFound, Conflict):
             await self._client.delete(PERSISTENT_VOLUME, volume.meta.key, volume.meta.uid)
+
+
+def is_ours(volume: Stored) -> bool:
+    """Whether a volume was made here for a claim, and not by somebody else for a folder of their own."""
+    return volume.meta.annotation(_MADE_BY) == PROVISIONER
+
+
+def volume_folder(state: Path, name: str) -> Path:
+    """Return the folder of a volume of ours, whatever path the object says.
+
+    Anybody who may write volumes could name any folder, and the state folder may have been moved or copied since.
+    """
+    return state / "volumes" / name
 
 
 def _volume_key(claim: Stored) -> Key:
@@ -121,9 +133,8 @@ def _volume_key(claim: Stored) -> Key:
 
 def _is_over(volume: Stored) -> bool:
     """Whether a volume of ours has lost its claim and is not to be kept."""
-    ours = volume.meta.annotation(_MADE_BY) == PROVISIONER and not volume.meta.deleting
-    released = volume.status.get("phase") == "Released"
-    return ours and released and volume.spec.get("persistentVolumeReclaimPolicy") == "Delete"
+    released = volume.status.get("phase") == "Released" and not volume.meta.deleting
+    return is_ours(volume) and released and volume.spec.get("persistentVolumeReclaimPolicy") == "Delete"
 
 
 def _volume(claim: Stored, folder: Path, policy: str) -> Json:

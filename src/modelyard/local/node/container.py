@@ -264,6 +264,7 @@ class ContainerLife:
         record = Record(
             pid=process.pid,
             birth=process.birth,
+            folder=str(self._folder.folder),
             started=started,
             restarts=self.view.restarts,
             last=self.view.last,

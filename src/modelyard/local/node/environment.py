@@ -13,7 +13,7 @@ from modelyard.local.node.downward import amount, field
 from modelyard.local.node.sources import ConfigMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from modelyard.local.node.downward import Self
     from modelyard.local.node.podspec import Container, EnvFrom, KeyRef, ValueFrom
@@ -23,16 +23,28 @@ Env = dict[str, str]
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 # Programs need these from the machine. Everything else, tokens of the user above all, stays out of pods.
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+_NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 _FROM_MACHINE: Final = (
     *("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *(*_PROXIES, *_NO_PROXY),
 )
+_LOOPBACK: Final = ("localhost", "127.0.0.1")
 
 
 def from_machine(environ: Mapping[str, str]) -> Env:
     """Return the variables that every process gets from this machine."""
     return {name: environ[name] for name in _FROM_MACHINE if name in environ}
+
+
+def past_proxies(env: Mapping[str, str], hosts: Iterable[str]) -> Env:
+    """Return the variables that let a process reach these hosts of this machine by itself, if it has a proxy at all."""
+    if not any(env.get(name) for name in _PROXIES):
+        return {}
+    given = [host.strip() for name in _NO_PROXY for host in env.get(name, "").split(",")]
+    # One by one: most programs do not understand a range here.
+    return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(filter(None, (*given, *_LOOPBACK, *sorted(hosts))))))
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

@@ -39,6 +39,7 @@ class PodFolder:
     """The files of one pod."""
 
     def __init__(self, state: Path, uid: str) -> None:
+        self.state = state
         self.folder = pods_folder(state) / uid
 
     def volume(self, name: str) -> Path:

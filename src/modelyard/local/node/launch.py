@@ -12,7 +12,7 @@ from msgspec import Struct
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.local.node.downward import gpu_count, memory_limit
-from modelyard.local.node.environment import Env, environment, expand
+from modelyard.local.node.environment import Env, environment, expand, past_proxies
 from modelyard.local.node.folders import ContainerFolder
 from modelyard.local.node.gpus import NVIDIA
 from modelyard.local.node.images import NoProgram, listening, listening_env
@@ -100,6 +100,7 @@ class Preparing:
         temporary = paths.outside("/tmp")  # noqa: S108 - a path of the container, not of this machine
         env = {
             **self._site.env,
+            **past_proxies(self._site.env, self._hosts()),
             **self._api(),
             "HOSTNAME": self._pod.meta.name,
             TERMINATION_LOG: str(folder.termination),
@@ -135,6 +136,9 @@ class Preparing:
         """Return the variables by which the libraries of Kubernetes find the API server."""
         api = self._site.places().get(_API, {}).get(_API_PORT)
         return {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": str(api.port)} if api else {}
+
+    def _hosts(self) -> set[str]:
+        return {place.host for ports in self._site.places().values() for place in ports.values()}
 
     def _asked(self, container: Container, launch: Launch, localize: Localize) -> Asked:
         address, session = self._address, self._site.session

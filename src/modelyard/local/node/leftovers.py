@@ -22,6 +22,7 @@ from modelyard.local.node.folders import container_folders
 from modelyard.local.node.states import Ended
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MARK: Final = "MODELYARD_NODE"
@@ -37,6 +38,8 @@ class Record(Struct, frozen=True):
     pid: int = 0
     """The process that runs, or ran when the node ended; 0: none."""
     birth: str = ""
+    folder: str = ""
+    """Where the container's files were then. In a copy of the state folder, the process is somebody else's."""
     started: str = ""
     restarts: int = 0
     ended: Ended | None = None
@@ -71,12 +74,17 @@ def mark(state: Path) -> str:
 
 def end_leftovers(state: Path) -> None:
     """End all processes of an earlier node of this state folder, and wait for that. Nobody else's are touched."""
-    for record in (read_record(folder.record) for folder in container_folders(state)):
+    for record in _own_records(state):
         if record.pid and record.birth and kernel.birth(record.pid) == record.birth:
             end_group(record.pid)
         if record.pid and record.remove:
             _run(record.remove)
     end_marked(mark(state))
+
+
+def _own_records(state: Path) -> Iterator[Record]:
+    found = ((each.folder, read_record(each.record)) for each in container_folders(state))
+    return (record for folder, record in found if record.folder == str(folder))
 
 
 def end_marked(variable: str) -> None:

@@ -16,11 +16,13 @@ from msgspec import Struct
 from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import NotFound
 from modelyard.local.files import private_folder, write_private
+from modelyard.local.node.claims import PERSISTENT_VOLUME, is_ours, volume_folder
 from modelyard.local.node.downward import amount, field
 from modelyard.local.node.podspec import ClaimSource, HostPath
 from modelyard.local.node.sources import ConfigMissing, Sources
 
 if TYPE_CHECKING:
+    from modelyard.core.stored import Stored
     from modelyard.kube.client import Client
     from modelyard.local.node.downward import Self
     from modelyard.local.node.folders import PodFolder
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     )
     from modelyard.local.node.sources import Content
 
-PERSISTENT_VOLUME: Final = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 _RENEW_AT: Final = 0.8
 _MODE: Final = 0o644
 # Files are for the user who runs the node, whatever a mode says about others.
@@ -106,13 +107,19 @@ class Volumes:
         namespace, name = self._pod.meta.namespace, claim.claim_name
         try:
             bound = (await self._client.get(VOLUME_CLAIM, Key(namespace, name))).spec.get("volumeName", "")
-            volume = (await self._client.get(PERSISTENT_VOLUME, Key("", bound))).spec if bound else {}
+            volume = await self._client.get(PERSISTENT_VOLUME, Key("", bound)) if bound else None
         except NotFound:
             raise ConfigMissing(f"PersistentVolumeClaim {namespace}/{name} does not exist; create it") from None
-        path = (volume.get("hostPath") or volume.get("local") or {}).get("path")
+        path = self._place(volume) if volume else ""
         if not path:
             raise ConfigMissing(f"PersistentVolumeClaim {namespace}/{name} is not bound to a folder of this machine")
         return _host_path(HostPath(path, "DirectoryOrCreate"))
+
+    def _place(self, volume: Stored) -> str:
+        if is_ours(volume):
+            return str(volume_folder(self._folder.state, volume.meta.name))
+        spec = volume.spec
+        return str((spec.get("hostPath") or spec.get("local") or {}).get("path", ""))
 
     async def _files(self, volume: Volume, sources: Sources) -> Files:
         if volume.config_map is not None:

@@ -60,7 +60,8 @@ async def _built(say: Callable[[str], None], build: Path) -> Path:
         code = await process.wait()
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
+            # Not SIGINT, which everybody here ignores if we were started in the background by a script.
+            os.killpg(process.pid, signal.SIGTERM)
     if code != 0:
         raise NoPrograms(_complaint(complaints))
     return Path(folder)

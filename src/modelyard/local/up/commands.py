@@ -17,7 +17,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.local.node.images import ImageTable
 from modelyard.local.up import detach
 from modelyard.local.up.defaults import for_source
-from modelyard.local.up.documents import read_files
+from modelyard.local.up.documents import at_home, read_files
 from modelyard.local.up.folder import Folder, default_path
 from modelyard.local.up.logfile import LogFile
 from modelyard.local.up.look import log_command, look, running
@@ -35,7 +35,7 @@ class NotReady(ModelyardError):
     """Something goes on in the background that does not serve."""
 
 
-def up(files: Sequence[Path], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
+def up(files: Sequence[str], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
     """Start everything; return when it was stopped, or, if detached, when it is settled."""
     documents = [*read_files(files), *(for_source(model) if model else ())]
     programs = ImageTable.with_file(images) if images else ImageTable()
@@ -87,7 +87,7 @@ def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
 
 
 def _folder(given: Path | None) -> Folder:
-    return Folder(given or default_path(os.environ, Path.home()))
+    return Folder(at_home(given) if given else default_path(os.environ, Path.home()))
 
 
 def _say(line: str) -> None:

@@ -116,10 +116,10 @@ class Folder:
     def places(self) -> Places:
         """Return where Services are reached, as it was told last."""
         try:
-            plain = msgspec.json.decode(self._places.read_bytes(), type=dict[str, dict[str, Place]])
-        except FileNotFoundError:
+            plain = msgspec.json.decode(self._places.read_bytes(), type=dict[str, dict[int, Place]])
+        except (FileNotFoundError, msgspec.MsgspecError):
             return {}
-        return {_key(name): {int(port): place for port, place in ports.items()} for name, ports in plain.items()}
+        return {_key(name): ports for name, ports in plain.items()}
 
     def _told(self) -> str:
         record = self.told()

@@ -6,6 +6,7 @@ line, so that logs can be read.
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -37,6 +38,8 @@ _TITLES: Final = ("kind", "name", "phase", "ready", "reason", "url")
 _PLAIN_WIDTH: Final = 160
 # On a narrower terminal a table would lose names and addresses.
 _LEAST_WIDTH: Final = 72
+# It would ask a proxy for loopback addresses, too, and a proxy cannot reach them.
+_CURL_PROXIES: Final = ("http_proxy", "all_proxy", "ALL_PROXY")
 _QUESTION: Final = "Which model are you?"
 
 
@@ -170,7 +173,8 @@ def question(url: str) -> str:
     """Return the command that asks a service who it is."""
     body = {"messages": [{"role": "user", "content": _QUESTION}], "temperature": 0}
     data = shlex.quote(msgspec.json.encode(body).decode())
-    return f"curl -s {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"
+    direct = " --noproxy '*'" if any(map(os.environ.get, _CURL_PROXIES)) else ""
+    return f"curl -s {shlex.quote(url)}{direct} -H 'Content-Type: application/json' -d {data}"
 
 
 def _in_shell(path: Path) -> str:

@@ -16,7 +16,7 @@ from yarl import URL
 from modelyard.core.errors import ModelyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from modelyard.local.node.services import Services
     from modelyard.local.up.rows import Row
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Trouble that passes by itself is not worth an alarm.
 _STUCK_SECONDS: Final = 5.0
+# Of what was wrong in the last start, the operator of this one has yet to say whether it still is.
+_OLD_SECONDS: Final = 30.0
 # What was applied is seen at once. If nothing is, the files hold none of our kinds.
 _NOTHING_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 0.2
@@ -39,7 +41,7 @@ class Unreachable(ModelyardError):
 
 async def until_settled(services: Services, view: View, screen: Screen) -> list[Row]:
     """Show how far everything is, and return how it came out."""
-    give_up = None
+    give_up, old = None, frozenset(view.rows())
     while True:
         for service, why in services.busy.items():
             raise Unreachable(f"Service {service} cannot be reached: {why}, or change the port of the service")
@@ -50,18 +52,20 @@ async def until_settled(services: Services, view: View, screen: Screen) -> list[
         if give_up and (await _answer(rows) or time.monotonic() > give_up):
             return rows
         try:
-            async with asyncio.timeout(_ASK_SECONDS if is_good else _patience(rows)):
+            async with asyncio.timeout(_ASK_SECONDS if is_good else _patience(rows, old)):
                 await view.change()
         except TimeoutError:
             if not is_good:
                 return rows
 
 
-def _patience(rows: Sequence[Row]) -> float | None:
+def _patience(rows: Sequence[Row], old: Collection[Row]) -> float | None:
     """Return how long to wait for the next change of objects that do not serve; None: as long as it takes."""
     if not rows:
         return _NOTHING_SECONDS
-    return _STUCK_SECONDS if all(row.is_settled for row in rows) else None
+    if not all(row.is_settled for row in rows):
+        return None
+    return _OLD_SECONDS if any(row in old for row in rows if not row.is_as_wanted) else _STUCK_SECONDS
 
 
 async def _answer(rows: Sequence[Row]) -> bool:
