@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,6 +129,15 @@ async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: st
     assert process.returncode == 1
     assert words in complaint.decode()
     assert "Traceback" not in complaint.decode()
+
+
+async def test_logs_for_people_have_no_colours_where_nobody_looks() -> None:
+    prepare = "import structlog; from modelyard.cli import logs; logs.configure_logs('info', 'text')"
+    script = f"{prepare}; structlog.get_logger().info('hello')"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stderr=asyncio.subprocess.PIPE)
+    _, written = await process.communicate()
+    assert b"hello" in written
+    assert b"\x1b" not in written
 
 
 async def test_without_a_cluster_run_says_so_in_one_line(tmp_path: Path) -> None:

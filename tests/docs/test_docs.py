@@ -18,6 +18,7 @@ from modelyard.cli.verbs import app
 from modelyard.core.reasons import Reason
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP
+from modelyard.local.kubeconfig import write_kubeconfig
 from modelyard.manifests.rbac import lease_rules, rules
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.status import RUNTIME_CONDITIONS
@@ -116,6 +117,12 @@ def test_the_readme_lists_every_kind_as_complete() -> None:
     assert [row for row in rows if row not in readme] == []
 
 
+def test_who_uninstalls_is_told_to_delete_the_objects_of_every_kind() -> None:
+    told = re.search(r"kubectl delete ([a-z,]+) --all --all-namespaces", (DOCS / "guides" / "operating.md").read_text())
+    assert told
+    assert sorted(told[1].split(",")) == sorted(kind.resource.plural for kind in ALL)
+
+
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_a_kind_is_kept_apart_from_the_others(kind: Kind) -> None:
     assert f"    modelyard.kinds.{kind.name}\n" in (ROOT / ".importlinter").read_text()
@@ -161,6 +168,15 @@ def test_the_security_page_lists_exactly_what_the_operator_may_do() -> None:
     }
     page = (ROOT / "SECURITY.md").read_text()
     assert set(re.findall(r"^\| `[a-z/]+` \|.*$", page, re.MULTILINE)) == granted
+
+
+def test_the_operator_on_the_development_cluster_does_not_share_the_user_of_the_administrator(tmp_path: Path) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "admin", "https://127.0.0.1:1", b"", {})
+    administrator = yaml.safe_load(kubeconfig.read_text())["users"][0]["name"]
+    guide = (DOCS / "guides" / "development-cluster.md").read_text()
+    users = re.findall(r"set-credentials (\w+)|--user=(\w+)", guide)
+    assert users == [("operator", ""), ("", "operator")]
+    assert administrator != "operator"
 
 
 def test_every_make_target_is_listed() -> None:

@@ -20,7 +20,11 @@ def configure_logs(level: str, style: str) -> None:
         raise typer.BadParameter(f"{level!r} is not a log level: use debug, info, warning or error")
     if style not in {"json", "text"}:
         raise typer.BadParameter(f"{style!r} is not a log format: use json or text")
-    last = structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer()
+    last = (
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -29,8 +29,8 @@ LeaseNamespace = Annotated[
     str, typer.Option(envvar="POD_NAMESPACE", help="Where the Lease of the leader election is kept.")
 ]
 Identity = Annotated[str, typer.Option(envvar="POD_NAME", help="Who this replica is in the leader election.")]
-HealthPort = Annotated[int, typer.Option(help="Port of /healthz and /readyz; 0: none.")]
-MetricsPort = Annotated[int, typer.Option(help="Port of /metrics; 0: none.")]
+HealthPort = Annotated[int, typer.Option(min=0, max=65535, help="Port of /healthz and /readyz; 0: none.")]
+MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0: none.")]
 
 
 def run(

@@ -97,7 +97,12 @@ def _container() -> Json:
         "name": NAME,
         "image": IMAGE,
         "args": ["run"],
-        "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")],
+        "env": [
+            _from_pod("POD_NAME", "metadata.name"),
+            _from_pod("POD_NAMESPACE", "metadata.namespace"),
+            # Said although it is the default: who replaces the image in this file, at each upgrade too, replaces both.
+            {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": IMAGE},
+        ],
         "ports": [
             {"name": "health", "containerPort": HEALTH_PORT},
             {"name": "metrics", "containerPort": METRICS_PORT},
