@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
@@ -15,6 +16,7 @@ from controlplane import build
 from modelyard.core.resources import EVENT, POD
 from modelyard.kinds import ALL
 from modelyard.local.cluster import Cluster, running_cluster
+from tests.support.accounts import until_children_are_taken
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
 from tests.support.recorder import Recorder, recording
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
 settings.register_profile("modelyard", derandomize=True, deadline=None)
 settings.load_profile("modelyard")
 
+# Whoever was started in the background by a script ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _KUBECTL_SECONDS = 60.0
-_ACCOUNT_SECONDS = 30.0
+_ACCOUNT_SECONDS = 120.0
+"""After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
 _TOGETHER = {"api": "cluster", "faults": "cluster", "e2e": "machine", "local": "machine"}
 
 
@@ -116,7 +122,9 @@ async def installed(cluster: Cluster) -> Path:
         for kind in ALL:
             while not await cluster.controlplane.admin.answers(kind.resource.path()):
                 await asyncio.sleep(0.02)
-    return await cluster.controlplane.service_account_kubeconfig("modelyard-system", "modelyard")
+    operator = await cluster.controlplane.service_account_kubeconfig("modelyard-system", "modelyard")
+    await until_children_are_taken(operator)
+    return operator
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,11 @@ class Gpus:
         name = f"{self._namespace}-{len(self.nodes)}"
         self.nodes.append(name)
         labels = {MEMORY_LABEL: memory} if memory else {}
-        await self._cluster.simulation.add_node(name, gpus=gpus, gpu_resource=self.resource, labels=labels)
+        # Nobody else's pods: those of the next test would be lost with the node.
+        taint = {"key": self.resource, "value": "present", "effect": "NoSchedule"}
+        await self._cluster.simulation.add_node(
+            name, gpus=gpus, gpu_resource=self.resource, labels=labels, taints=[taint]
+        )
         return name
 
     async def remove_all(self) -> None:

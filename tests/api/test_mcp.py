@@ -72,15 +72,10 @@ async def test_a_users_edit_of_our_field_is_put_back_once(
     await create(admin, namespace)
     await until_ready(recorder, namespace)
     await kubectl("set", "image", "-n", namespace, "deployment/tools", "mcp=example.com/other:2")
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: _image(item) == "example.com/other:2")
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: _image(item) == "example.com/tools:1")
+    await recorder.until(lambda: len(_images(recorder, namespace)) == 3)
     await until_ready(recorder, namespace)
-    images = [_image(version.object) for version in recorder.history(DEPLOYMENT, namespace, "tools")]
-    changes = [image for before, image in zip([None, *images], images, strict=False) if image != before]
-    assert changes == ["example.com/tools:1", "example.com/other:2", "example.com/tools:1"]
-    async with asyncio.timeout(10):
-        while not _events(recorder):
-            await asyncio.sleep(0.05)
+    assert _images(recorder, namespace) == ["example.com/tools:1", "example.com/other:2", "example.com/tools:1"]
+    await recorder.until(lambda: bool(_events(recorder)))
     assert [event["reason"] for event in _events(recorder)] == ["Restored"]
 
 
@@ -370,8 +365,11 @@ def _events(recorder: Recorder) -> list[dict[str, Any]]:
     return [event for event in events if event["regarding"]["kind"] == "MCP"]
 
 
-def _image(item: dict[str, Any] | None) -> str | None:
-    return item["spec"]["template"]["spec"]["containers"][0]["image"] if item else None
+def _images(recorder: Recorder, namespace: str) -> list[str]:
+    """Return the images of the Deployment, each time that it changed."""
+    versions = recorder.history(DEPLOYMENT, namespace, "tools")
+    images = [version.object["spec"]["template"]["spec"]["containers"][0]["image"] for version in versions]
+    return [image for before, image in zip([None, *images], images, strict=False) if image != before]
 
 
 def _has_replicas(number: int) -> Any:

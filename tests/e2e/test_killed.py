@@ -30,7 +30,7 @@ async def test_killed_while_it_starts_it_leaves_nothing_and_the_next_start_serve
     yard = Yard(tmp_path / "state")
     for words in ("API server: starting", "definitions: starting", "node: starting", "InferenceService yard: Creating"):
         await yard.begin()
-        await until_said(yard, words)
+        await yard.until_said(words)
         assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
         await yard.until_nothing_runs()
     async with running_yard(yard.path) as last:
@@ -55,27 +55,38 @@ async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_l
         assert (await again.ask("yard")).startswith(NAMED["yard"])
 
 
-async def test_what_served_before_does_not_count_while_the_controllers_have_not_seen_this_start(tmp_path: Path) -> None:
+async def test_what_served_before_does_not_count_while_the_controllers_have_not_seen_this_start(
+    assets: Path, tmp_path: Path
+) -> None:
     yard = Yard(tmp_path / "state")
     await yard.start()
     assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
     await yard.until_nothing_runs()
-    await yard.begin()
-    await until_said(yard, "controllers: ready")
-    controllers = pid_of(yard, "kube-controller-manager")
-    assert controllers, "signal to process 0 would stop ourselves"
-    os.kill(controllers, signal.SIGSTOP)
+    await yard.begin(KUBEBUILDER_ASSETS=str(held_up(assets, tmp_path / "programs", "kube-controller-manager")))
     try:
-        await until_said(yard, "operator: ready")
+        await yard.until_said("operator: ready")
         name = (await yard.pods("yard"))[0]["metadata"]["name"]
         await yard.until(lambda body: condition(body)["status"] == "True", "pod", name)
         await asyncio.sleep(1)
         assert "curl" not in yard.output.read_text()
-    finally:
+        controllers = pid_of(yard, "kube-controller-manager")
+        assert controllers, "a signal to process 0 would be one to ourselves"
         os.kill(controllers, signal.SIGCONT)
-    await yard.until_settled()
-    assert (await yard.ask("yard")).startswith(NAMED["yard"])
-    assert await yard.stop() == 0
+        await yard.until_settled()
+        assert (await yard.ask("yard")).startswith(NAMED["yard"])
+    finally:
+        assert await yard.stop() == 0
+
+
+def held_up(assets: Path, folder: Path, program: str) -> Path:
+    """Return the programs with one that does nothing until it is told to go on."""
+    folder.mkdir()
+    for each in assets.iterdir():
+        (folder / each.name).symlink_to(each)
+    (folder / program).unlink()
+    (folder / program).write_text(f'#!/bin/sh\nkill -STOP $$\nexec {assets / program} "$@"\n')
+    (folder / program).chmod(0o700)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -92,32 +103,14 @@ async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(ro
     async with asyncio.timeout(SECONDS):
         while pid_of(robust, part) in (0, before):
             await asyncio.sleep(0.05)
-    await until_answered(robust)
+    assert (await robust.answer("yard")).startswith(NAMED["yard"])
     await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")
     await robust.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "yard")
     await robust.kubectl("scale", "inferenceservice/yard", "--replicas=1")
     await robust.until_ready("yard")
-    await until_answered(robust)
+    assert (await robust.answer("yard")).startswith(NAMED["yard"])
 
 
 def pid_of(yard: Yard, part: str) -> int:
     """Return the process of a part; 0 while there is none."""
     return next((pid for pid, words in yard.processes().items() if PARTS[part] in words), 0)
-
-
-async def until_answered(yard: Yard) -> None:
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                said = await yard.ask("yard")
-            except (OSError, AssertionError):
-                await asyncio.sleep(0.1)
-                continue
-            assert said.startswith(NAMED["yard"])
-            return
-
-
-async def until_said(yard: Yard, words: str) -> None:
-    async with asyncio.timeout(SECONDS):
-        while words not in yard.output.read_text():
-            await asyncio.sleep(0.01)

@@ -27,9 +27,9 @@ async def test_get_w_shows_changes_as_they_happen(yard: Yard) -> None:
     assert watching.stdout
     try:
         async with asyncio.timeout(SECONDS):
-            await watching.stdout.readline()
+            assert await watching.stdout.readline() == b"\n"
             await yard.kubectl("label", "model", "yard", "seen=now")
-            assert await watching.stdout.readline() == b"now\n"
+            await watching.stdout.readuntil(b"now\n")
     finally:
         watching.terminate()
         await watching.communicate()
@@ -62,7 +62,7 @@ async def test_apply_works_on_both_sides_and_says_what_is_wrong(yard: Yard, tmp_
 
 async def test_edit_scale_rollout_status_wait_and_logs(yard: Yard, tmp_path: Path) -> None:
     await yard.apply(service("edited", "yard"))
-    await yard.kubectl("wait", "--for=condition=Ready", "inferenceservice/edited", "--timeout=60s")
+    await yard.kubectl("wait", "--for=condition=Ready", "inferenceservice/edited", "--timeout=120s")
     first = await yard.pods("edited")
 
     editor = tmp_path / "editor"
@@ -75,14 +75,14 @@ async def test_edit_scale_rollout_status_wait_and_logs(yard: Yard, tmp_path: Pat
 
     await yard.kubectl("scale", "inferenceservice/edited", "--replicas=2")
     await yard.until(lambda body: body["status"].get("readyReplicas") == 2, "inferenceservice", "edited")
+    await yard.kubectl("wait", "--for=delete", "pod", first[0]["metadata"]["name"], "--timeout=120s")
     pods = [pod["metadata"]["name"] for pod in await yard.pods("edited")]
-    assert first[0]["metadata"]["name"] not in pods
 
     assert "serving" in await yard.kubectl("logs", "deployment/edited", "-c", "llama-server")
     assert len((await yard.kubectl("logs", pods[0], "--tail=1")).splitlines()) == 1
 
     assert "deleted" in await yard.kubectl("delete", "inferenceservice", "edited")
-    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=edited", "--timeout=60s")
+    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=edited", "--timeout=120s")
     assert await yard.pods("edited") == []
 
 
@@ -117,7 +117,7 @@ async def test_a_job_runs_to_its_end(yard: Yard) -> None:
         "spec": {"template": {"spec": pod}},
     }
     await yard.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(job))
-    await yard.kubectl("wait", "--for=condition=Complete", "job/once", "--timeout=60s")
+    await yard.kubectl("wait", "--for=condition=Complete", "job/once", "--timeout=120s")
     assert (await yard.kubectl("logs", "job/once")).strip()
     await yard.kubectl("delete", "job", "once")
 
@@ -138,6 +138,6 @@ async def test_services_are_reached_by_their_names_from_pods(yard: Yard) -> None
     }
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "caller"}, "spec": pod}
     await yard.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
-    await yard.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/caller", "--timeout=60s")
+    await yard.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/caller", "--timeout=120s")
     await yard.kubectl("delete", "pod", "caller")
     assert (await yard.ask("yard")).startswith(NAMED["yard"])

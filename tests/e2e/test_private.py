@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
+from contextlib import suppress
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +25,19 @@ _LISTENS = "0A"
 
 
 async def test_everything_listens_on_loopback_only(yard: Yard) -> None:
-    heard = {place for pid in (yard.pid, *yard.processes()) for place in listening(pid)}
+    heard = set()
+    for pid in (yard.pid, *yard.processes()):
+        with suppress(OSError):  # it has ended meanwhile
+            heard |= set(listening(pid))
     assert len(heard) > 8
     assert [str(address) for address, _ in heard if not address.is_loopback] == []
 
 
 async def test_no_file_of_the_folder_can_be_read_by_others(yard: Yard) -> None:
-    assert [path for path in (yard.path, *yard.path.rglob("*")) if is_open_to_others(path)] == []
+    # Not `rglob`, which stumbles over folders that vanish: those of pods that end.
+    found = [Path(folder, name) for folder, *names in os.walk(yard.path) for name in chain(*names)]
+    assert len(found) > 50
+    assert [path for path in (yard.path, *found) if is_open_to_others(path)] == []
 
 
 def is_open_to_others(path: Path) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from tests.e2e.yards import NAMED, Yard, all_processes, ask, condition, service
+from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, ask, condition, service
 
 if TYPE_CHECKING:
     from tests.e2e.yards import Json
@@ -32,10 +32,11 @@ async def test_a_service_is_scaled_to_zero_and_back(yard: Yard) -> None:
     url = await yard.url("zero")
     await yard.kubectl("scale", "inferenceservice/zero", "--replicas=0")
     await yard.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "zero")
-    assert await refused(url)
+    await until_refused(url)
     await yard.kubectl("scale", "inferenceservice/zero", "--replicas=1")
     await yard.until_ready("zero")
-    assert (await ask(url, "Which model are you?")).startswith(NAMED["yard"])
+    assert (await yard.answer("zero")).startswith(NAMED["yard"])
+    assert await yard.url("zero") == url
     await yard.kubectl("delete", "inferenceservice", "zero")
 
 
@@ -43,12 +44,14 @@ async def test_a_change_of_the_model_is_answered_by_the_new_one_and_loses_no_req
     await yard.apply(service("changing", "yard"))
     await yard.until_ready("changing")
     url = await yard.url("changing")
-    assert (await ask(url, "Which model are you?")).startswith(NAMED["yard"])
+    assert (await yard.answer("changing")).startswith(NAMED["yard"])
+    old = (await yard.pods("changing"))[0]
     asking = [asyncio.create_task(ask_until_named(url, NAMED["yard-green"])) for _ in range(3)]
     await yard.kubectl(
         "patch", "inferenceservice", "changing", "--type=merge", "-p", '{"spec":{"modelRef":"yard-green"}}'
     )
     await yard.until_ready("changing")
+    await yard.kubectl("wait", "--for=delete", "--timeout=120s", *name_of(old))
     assert (await ask(url, "Which model are you?")).startswith(NAMED["yard-green"])
     said = [answer for each in await asyncio.gather(*asking) for answer in each]
     assert {answer.partition(",")[0] for answer in said} == {"I am Yard", "I am Yard Green"}
@@ -59,13 +62,14 @@ async def test_a_request_in_flight_outlives_the_pods_that_are_replaced(yard: Yar
     await yard.apply(service("flying", "yard"))
     await yard.until_ready("flying")
     old = (await yard.pods("flying"))[0]
+    await yard.answer("flying")
     caller = HalfAsked(await yard.url("flying"))
     await caller.begin()
     await yard.kubectl("rollout", "restart", "deployment/flying")
     await yard.until(lambda body: "deletionTimestamp" in body["metadata"], *name_of(old))
     await yard.until(lambda body: body["status"].get("readyReplicas") == 1, "deployment", "flying")
     assert "I am Yard" in await caller.finish()
-    await yard.kubectl("wait", "--for=delete", "--timeout=20s", "pod", name_of(old)[1])
+    await yard.kubectl("wait", "--for=delete", "--timeout=120s", *name_of(old))
     await yard.kubectl("delete", "inferenceservice", "flying")
 
 
@@ -78,7 +82,7 @@ async def test_a_crash_of_the_engine_is_mended_and_shown(yard: Yard) -> None:
     ended = back["status"]["containerStatuses"][0]["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "Error")
     await yard.until_ready("crashing")
-    assert (await yard.ask("crashing")).startswith(NAMED["yard"])
+    assert (await yard.answer("crashing")).startswith(NAMED["yard"])
     await yard.kubectl("delete", "inferenceservice", "crashing")
 
 
@@ -137,12 +141,17 @@ class HalfAsked:
         return answer.decode()
 
 
-async def refused(url: str) -> bool:
-    try:
-        await ask(url, "Is anybody there?")
-    except aiohttp.ClientConnectorError:
-        return True
-    return False
+async def until_refused(url: str) -> None:
+    """Wait until nobody listens: a service has stopped a moment before Kubernetes has told everybody."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                await ask(url, "Is anybody there?")
+            except aiohttp.ClientConnectorError:
+                return
+            except aiohttp.ClientError:
+                pass  # the last one has just gone
+            await asyncio.sleep(0.05)
 
 
 def engine_of(pod: Json) -> int:

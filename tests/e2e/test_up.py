@@ -55,7 +55,7 @@ async def test_it_can_be_stopped_at_any_moment_of_its_start(tmp_path: Path) -> N
     }
     for words, how in moments.items():
         await yard.begin()
-        await until_said(yard, words)
+        await yard.until_said(words)
         assert await yard.stop(how) == 0
         assert "Traceback" not in yard.output.read_text()
         await yard.until_nothing_runs()
@@ -144,9 +144,3 @@ async def test_logs_of_nobody_are_a_clear_error(yard: Yard) -> None:
 
 def yaml_of_yard(folder: Path) -> str:
     return manifest(folder / "yard.yaml", model("yard"), service("yard")).read_text()
-
-
-async def until_said(yard: Yard, words: str) -> None:
-    async with asyncio.timeout(60):
-        while words not in yard.output.read_text():
-            await asyncio.sleep(0.01)

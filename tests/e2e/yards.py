@@ -90,10 +90,11 @@ class Yard:
         await self.begin(*args)
         return await self.until_settled()
 
-    async def begin(self, *args: str | Path) -> None:
+    async def begin(self, *args: str | Path, **env: str) -> None:
+        words = (*COMMAND, "up", f"--dir={self.path}", *map(str, args))
         with self.output.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, "up", f"--dir={self.path}", *map(str, args), stdout=output, stderr=output
+                *words, stdout=output, stderr=output, env={**os.environ, **env}
             )
 
     async def until_settled(self) -> str:
@@ -172,6 +173,21 @@ class Yard:
     async def ask(self, name: str, question: str = "Which model are you?") -> str:
         """Ask a service at its own address."""
         return await ask(await self.url(name), question)
+
+    async def answer(self, name: str) -> str:
+        """Ask a service until it answers: who is ready is not reached before Kubernetes has told everybody."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                try:
+                    return await self.ask(name)
+                except (OSError, aiohttp.ClientError, AssertionError):
+                    await asyncio.sleep(0.1)
+
+    async def until_said(self, words: str) -> None:
+        """Wait until it has printed this."""
+        async with asyncio.timeout(SECONDS):
+            while words not in self.output.read_text():
+                await asyncio.sleep(0.01)
 
     async def pods(self, name: str) -> list[Json]:
         found: list[Json] = json.loads(await self.kubectl("get", "pods", "-l", f"app={name}", "-o", "json"))["items"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.mcp import MCP
+from modelyard.local.admin import AdminError
 from modelyard.runtime.contest import REPAIRS
 from tests.support.calls import Match
 from tests.support.faults import HoldEvents, Rule
@@ -29,11 +31,10 @@ async def test_a_forged_status_is_put_right(cluster: Cluster, namespace: str, re
     await create(admin, namespace, image="simulate.modelyard.dev/crash:1")
     await recorder.wait_for(MCP.resource, namespace, "tools", says("CrashLoop"))
     forged = {"ready": True, "url": "http://evil.example", "conditions": []}
-    await admin.patch(MCP.resource.path(namespace, "tools", "status"), {"status": forged})
-    found = await recorder.wait_for(
-        MCP.resource, namespace, "tools", lambda item: says("CrashLoop")(item) and not (item or {})["status"]["ready"]
+    patched = await admin.patch(MCP.resource.path(namespace, "tools", "status"), {"status": forged})
+    found = await recorder.wait_for_later(
+        patched, MCP.resource, lambda item: says("CrashLoop")(item) and not item["status"]["ready"]
     )
-    assert found
     assert found["status"]["url"].endswith(".svc.cluster.local:8080/mcp")
 
 
@@ -64,11 +65,9 @@ async def test_a_label_taken_from_a_child_comes_back(
     admin = cluster.controlplane.admin
     await create(admin, namespace)
     await until_ready(recorder, namespace)
-    await admin.patch(DEPLOYMENT.path(namespace, "tools"), {"metadata": {"labels": {label: None}}})
-    await recorder.wait_for(
-        DEPLOYMENT, namespace, "tools", lambda item: label not in (item or {}).get("metadata", {}).get("labels", {})
-    )
-    await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: label in str((item or {}).get("metadata")))
+    patched = await admin.patch(DEPLOYMENT.path(namespace, "tools"), {"metadata": {"labels": {label: None}}})
+    assert label not in patched["metadata"]["labels"]
+    await recorder.wait_for_later(patched, DEPLOYMENT, lambda item: label in item["metadata"]["labels"])
     assert recorder.created(DEPLOYMENT) == {"tools": 1}
 
 
@@ -125,8 +124,8 @@ async def test_while_its_own_writes_are_not_seen_it_does_not_write_again(
 
 
 async def _keep_changing(admin: Admin, namespace: str) -> None:
+    strategy = {"type": "Recreate", "rollingUpdate": None}
     while True:
-        await admin.patch(
-            DEPLOYMENT.path(namespace, "tools"), {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
-        )
+        with suppress(AdminError):  # the other side was faster, several times in a row
+            await admin.patch(DEPLOYMENT.path(namespace, "tools"), {"spec": {"strategy": strategy}})
         await asyncio.sleep(0.05)

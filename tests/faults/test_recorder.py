@@ -43,9 +43,7 @@ async def test_every_version_of_an_object_is_kept(cluster: Cluster, namespace: s
             await admin.create(path, {"metadata": {"name": "c"}, "data": {"round": round_}})
             await admin.patch(f"{path}/c", {"data": {"more": "yes"}})
             await admin.delete(f"{path}/c")
-            await recorder.wait_for(
-                CONFIG_MAP, namespace, "c", lambda seen: seen is None and recorder.deleted(CONFIG_MAP)["c"] > 0
-            )
+        await recorder.until(lambda: recorder.deleted(CONFIG_MAP)["c"] == 2)
         events = [version.event for version in recorder.history(CONFIG_MAP, namespace, "c")]
     assert events == ["ADDED", "MODIFIED", "DELETED"] * 2
     assert recorder.created(CONFIG_MAP)["c"] == recorder.deleted(CONFIG_MAP)["c"] == 2

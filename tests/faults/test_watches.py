@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
+from tests.support.accounts import until_children_are_taken
 from tests.support.calls import Match
 from tests.support.faults import FOREVER, Answer, CloseWatch, HoldEvents, Rule
 from tests.support.mcps import create, edit, expect_writes, ready, until_ready, writes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
     from tests.support.faultproxy import FaultProxy
@@ -85,13 +88,14 @@ async def test_a_missing_child_is_noticed_after_the_watch_was_cut(
 
 
 async def test_an_api_server_that_restarts_changes_nothing(
-    cluster: Cluster, namespace: str, operator: OperatorProcess
+    cluster: Cluster, namespace: str, installed: Path, operator: OperatorProcess
 ) -> None:
     """Without the recorder: a new API server does not remember the history that its watch would go on from."""
     admin = cluster.controlplane.admin
     await create(admin, namespace, "before")
     await _until_stored_ready(admin, namespace, "before")
     await cluster.controlplane.restart_apiserver()
+    await until_children_are_taken(installed)
     await create(admin, namespace, "after")
     await _until_stored_ready(admin, namespace, "after")
     await operator.until_ready("leader")
@@ -134,7 +138,8 @@ async def test_a_watch_that_is_forbidden_shows_in_readiness_and_recovers(
 
 
 async def _until_stored_ready(admin: Admin, namespace: str, name: str) -> None:
-    async with asyncio.timeout(60):
+    # After a restart of the API server, controllers wait for up to a minute before they try again to follow it.
+    async with asyncio.timeout(120):
         while not ready(await admin.get(MCP.resource.path(namespace, name))):
             await asyncio.sleep(0.1)
 

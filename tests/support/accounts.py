@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from modelyard.kinds import ALL
+from modelyard.local.admin import Admin, AdminError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from modelyard.core.resources import Resource
     from modelyard.local.controlplane import ControlPlane
 
-_SECONDS = 10.0
+_SECONDS = 30.0
+_NEW_KIND_SECONDS = 90.0
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -24,15 +29,42 @@ async def powerful_account(controlplane: ControlPlane, namespace: str, name: str
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
     }
     await admin.ensure(f"/apis/{_RBAC}/v1/clusterrolebindings", binding)
-    await _until_allowed(controlplane, f"system:serviceaccount:{namespace}:{name}")
+    everything = {"verb": "*", "group": "*", "resource": "*"}
+    await until_allowed(controlplane, f"system:serviceaccount:{namespace}:{name}", everything)
     return await controlplane.service_account_kubeconfig(namespace, name)
 
 
-async def _until_allowed(controlplane: ControlPlane, user: str) -> None:
-    # The API server follows its own role bindings by a watch, a moment behind.
-    everything = {"verb": "*", "group": "*", "resource": "*"}
-    review = {"spec": {"user": user, "resourceAttributes": everything}}
+async def until_allowed(controlplane: ControlPlane, user: str, what: dict[str, str]) -> None:
+    """Wait for a role to count: the API server follows its own role bindings by a watch, a moment behind."""
+    review = {"spec": {"user": user, "resourceAttributes": what}}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     async with asyncio.timeout(_SECONDS):
         while not (await controlplane.admin.create(path, review))["status"]["allowed"]:
             await asyncio.sleep(0.02)
+
+
+async def until_children_are_taken(operator: Path) -> None:
+    """Wait until the operator may create children of every kind.
+
+    Those that block the deletion of their owner are refused until the API server knows the kind of that owner. It reads
+    the list of kinds twice a minute, and the first time as soon as anybody creates such a child.
+    """
+    admin = Admin(operator)
+    try:
+        async with asyncio.timeout(_NEW_KIND_SECONDS):
+            for kind in ALL:
+                while not await _takes_children(admin, kind.resource):
+                    await asyncio.sleep(0.2)
+    finally:
+        await admin.close()
+
+
+async def _takes_children(admin: Admin, resource: Resource) -> bool:
+    owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "any", "uid": "any"}
+    meta = {"name": "any", "ownerReferences": [{**owner, "blockOwnerDeletion": True}]}
+    body = {"metadata": meta, "spec": {"ports": [{"port": 80}]}}
+    try:
+        await admin.create("/api/v1/namespaces/default/services?dryRun=All", body)
+    except AdminError:
+        return False
+    return True

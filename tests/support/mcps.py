@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from modelyard.kinds.mcp import MCP
+from tests.support.audit import answered
 from tests.support.operators import USER
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 IMAGE = "example.com/tools:1"
+_LOGGED_SECONDS = 20.0
 
 
 def mcp(namespace: str, name: str = "tools", **spec: Any) -> Json:
@@ -83,24 +84,18 @@ async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", a
 
 async def expect_writes(audit_log: Path, namespace: str, expected: dict[str, int]) -> None:
     """Wait for the audit log, which is a moment behind, to hold exactly these writes of the operator."""
-    for _ in range(50):
-        if writes(audit_log, namespace) == expected:
-            return
-        await asyncio.sleep(0.1)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LOGGED_SECONDS):
+            while writes(audit_log, namespace) != expected:
+                await asyncio.sleep(0.1)
     assert writes(audit_log, namespace) == expected
 
 
 def writes(audit_log: Path, namespace: str) -> Counter[str]:
     """Count what the operator wrote in a namespace, by verb and resource, from the audit log."""
     counted: Counter[str] = Counter()
-    for line in audit_log.read_bytes().splitlines():
-        entry = msgspec.json.decode(line)
-        target = entry.get("objectRef", {})
-        if (
-            entry["user"]["username"] == USER
-            and target.get("namespace") == namespace
-            and entry["stage"] == "ResponseComplete"
-        ):
-            what = "/".join(filter(None, (target["resource"], target.get("subresource"))))
-            counted[f"{entry['verb']} {what}"] += 1
+    for entry in answered(audit_log, USER, namespace):
+        target = entry["objectRef"]
+        what = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+        counted[f"{entry['verb']} {what}"] += 1
     return counted

@@ -90,6 +90,26 @@ class Recorder:
         self._assert_complete()
         return current
 
+    async def wait_for_later(self, item: Json, resource: Resource, predicate: Callable[[Json], bool]) -> Json:
+        """Wait for a version after this one that is as wanted. It may be there already, and not be the last."""
+        meta = item["metadata"]
+
+        def found() -> Json | None:
+            versions = self.history(resource, meta["namespace"], meta["name"])
+            later = (version.object for version in versions if _revision(version.object) > _revision(item))
+            return next(filter(predicate, later), None)
+
+        await self.until(lambda: found() is not None)
+        version = found()
+        assert version
+        return version
+
+    async def until(self, holds: Callable[[], bool], timeout: float = 30.0) -> None:  # noqa: ASYNC109 - as above
+        """Wait until something holds of the record. Each resource comes by a watch of its own, in its own time."""
+        async with asyncio.timeout(timeout), self._changed:
+            await self._changed.wait_for(lambda: self._gap or holds())
+        self._assert_complete()
+
     async def _entry(self, number: int) -> Version:
         await self._changed.wait_for(lambda: self._gap or len(self.log) > number)
         self._assert_complete()
@@ -155,6 +175,10 @@ class Recorder:
 
     def _tally(self, resource: Resource, event: str) -> Counter[str]:
         return Counter(version.name for version in self.log if version.kind == resource.kind and version.event == event)
+
+
+def _revision(item: Json) -> int:
+    return int(item["metadata"]["resourceVersion"])
 
 
 @asynccontextmanager

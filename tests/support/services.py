@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
+from tests.support.audit import answered
 from tests.support.operators import USER
 
 if TYPE_CHECKING:
@@ -122,10 +121,12 @@ async def until_pod(
     recorder: Recorder, namespace: str, is_as_wanted: Callable[[Json], bool], name: str = "chat"
 ) -> Json:
     """Wait until the only pod of a service is as wanted, and return it."""
-    await recorder.wait_for(
-        DEPLOYMENT, namespace, name, lambda item: bool((item or {}).get("status", {}).get("replicas"))
-    )
-    (pod,) = (found for found in recorder.created(POD) if found.startswith(f"{name}-"))
+
+    def pods() -> list[str]:
+        return [found for found in recorder.created(POD) if found.startswith(f"{name}-")]
+
+    await recorder.until(lambda: bool(pods()))
+    (pod,) = pods()
     found = await recorder.wait_for(POD, namespace, pod, lambda item: item is not None and is_as_wanted(item))
     assert found
     return found
@@ -197,15 +198,9 @@ def downloader(item: Json) -> Json:
 
 def status_writes(audit_log: Path, namespace: str) -> Counter[str]:
     """Count by name how often the operator wrote the status of a service, from the audit log."""
-    counted: Counter[str] = Counter()
-    for line in audit_log.read_bytes().splitlines():
-        entry = msgspec.json.decode(line)
-        target = entry.get("objectRef", {})
-        if (
-            entry["user"]["username"] == USER
-            and entry["stage"] == "ResponseComplete"
-            and (target.get("namespace"), target["resource"], target.get("subresource"))
-            == (namespace, SERVICES.plural, "status")
-        ):
-            counted[target["name"]] += 1
-    return counted
+    targets = (entry["objectRef"] for entry in answered(audit_log, USER, namespace))
+    return Counter(
+        target["name"]
+        for target in targets
+        if (target["resource"], target.get("subresource")) == (SERVICES.plural, "status")
+    )
