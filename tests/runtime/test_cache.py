@@ -9,8 +9,9 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Ref
 from modelyard.core.stored import Stored
-from modelyard.runtime.cache import REMEMBERED, Cache, OwnerKey, owner_of
+from modelyard.runtime.cache import LAST_WORDS_SECONDS, REMEMBERED, Cache, OwnerKey, owner_of
 from tests.runtime.objects import stored
+from tests.support.clock import VirtualClock
 
 KEY = Key("default", "a")
 OWNER = OwnerKey("mcp", "default", "tools")
@@ -204,11 +205,28 @@ def test_a_list_from_before_our_write_undoes_nothing(heard: Heard):
     assert heard.revision == 7
 
 
-def test_a_list_shows_that_what_we_deleted_is_gone(heard: Heard):
+def test_a_list_shows_that_what_we_deleted_is_gone_and_wakes_its_owner(heard: Heard):
     heard.cache.upsert(stored("a", 3))
     heard.cache.erased(ref())
+    heard.changes.clear()
     heard.cache.replace([], revision=9)
-    assert heard.revision == 0
+    assert (heard.revision, heard.changes) == (0, [(3, 0)])
+
+
+def test_a_list_from_before_our_delete_leaves_its_end_to_the_watch(heard: Heard):
+    heard.cache.upsert(stored("a", 3))
+    heard.cache.erased(ref())
+    heard.cache.replace([stored("a", 3)], revision=9)
+    heard.changes.clear()
+    heard.cache.remove(stored("a", 10))
+    assert heard.changes == [(10, 0)]
+
+
+def test_after_a_restore_even_what_we_deleted_is_back(heard: Heard):
+    heard.cache.replace([stored("a", 3)], revision=80)
+    heard.cache.erased(ref())
+    heard.cache.replace([stored("a", 3)], revision=50)
+    assert heard.revision == 3
 
 
 def test_after_a_restore_the_list_is_believed_in_everything(heard: Heard):
@@ -309,15 +327,27 @@ def test_an_object_is_not_found_by_a_label_that_it_lost(heard: Heard):
     assert names_of(heard, "blue") == set()
 
 
+LABELS = {names.KIND_LABEL: "mcp", names.INSTANCE_LABEL: "tools"}
+PUSHED = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
+
+
 def test_the_last_words_of_a_pod_reach_its_owner_once_and_it_looks_again_without_them():
     changes: list[tuple[bool, bool]] = []
     cache = Cache(POD, lambda old, new: changes.append((old is not None, new is not None)))
-    labels = {names.KIND_LABEL: "mcp", names.INSTANCE_LABEL: "tools"}
-    pushed = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
-    cache.upsert(stored("quiet", 1, resource=POD, labels=labels))
-    cache.upsert(stored("pushed", 2, resource=POD, labels=labels))
-    cache.remove(stored("quiet", 3, resource=POD, labels=labels))
-    cache.remove(stored("pushed", 4, resource=POD, labels=labels, status=pushed))
+    cache.upsert(stored("quiet", 1, resource=POD, labels=LABELS))
+    cache.upsert(stored("pushed", 2, resource=POD, labels=LABELS))
+    cache.remove(stored("quiet", 3, resource=POD, labels=LABELS))
+    cache.remove(stored("pushed", 4, resource=POD, labels=LABELS, status=PUSHED))
     changes.clear()
     assert (list(cache.owned(OWNER, "")), changes) == ([Key("default", "pushed")], [(True, False)])
     assert (cache.owned(OWNER, ""), len(cache), len(changes)) == ({}, 0, 1)
+
+
+def test_the_last_words_of_a_pod_are_history_when_its_owner_looks_much_later():
+    # A standby that becomes the leader, or an owner that was paused: what happened was told, or is long over.
+    clock = VirtualClock()
+    cache = Cache(POD, lambda _old, _new: None, monotonic=clock.monotonic)
+    cache.upsert(stored("pushed", 2, resource=POD, labels=LABELS))
+    cache.remove(stored("pushed", 4, resource=POD, labels=LABELS, status=PUSHED))
+    clock.advance(LAST_WORDS_SECONDS)
+    assert cache.owned(OWNER, "") == {}

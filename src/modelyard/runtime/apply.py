@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
 CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
-NEW_KIND_WAIT = Later(2.0, "the API server learns of a new kind of owner")
+NEW_KIND_WAIT = Later(5.0, "the API server learns of a new kind of owner")
 CONTESTED_WAIT = Later(WINDOW, "somebody keeps changing a child")
 _OWNER_UNKNOWN = "cannot find RESTMapping"
 """Of a cluster that checks who may block the deletion of an owner: it reads the list of kinds twice a minute."""
@@ -117,7 +117,7 @@ class Applier:
             return self._judged(created, body, done)
         live = live or await self._client.get(child.resource, key)
         _check_ownership(owner, live)
-        self._remember(live)
+        self._notice(live)
         body = _with_owner_of(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
             difference = first_difference(body, live.to_dict())
@@ -169,13 +169,13 @@ class Applier:
             live = None
         self._uncertain.discard((resource, key))
         if live is not None:
-            self._remember(live)
+            self._notice(live)
         return live
 
-    def _remember(self, live: Stored) -> None:
-        # The watch tells of nothing that lacks our label, so such an object would stay in the cache for ever.
-        if live.meta.label(names.MANAGED_BY) == names.MANAGER:
-            self._caches[live.resource].wrote(live)
+    def _notice(self, live: Stored) -> None:
+        """Take what we have read: what was planned did not know it."""
+        if _is_watched(live):
+            self._caches[live.resource].found(live)
 
     async def _create(self, child: Child, key: Key, body: Json) -> Stored | None:
         if child.replicas:
@@ -233,7 +233,8 @@ class Applier:
                 self._uncertain.discard((resource, key))
             raise
         self._uncertain.discard((resource, key))
-        self._remember(answer)
+        if _is_watched(answer):
+            self._caches[resource].wrote(answer)
         return answer
 
 
@@ -300,6 +301,11 @@ def ending(error: KubeError) -> Outcome:
         retry_after=error.retry_after,
         is_news=not isinstance(error, StillBusy),
     )
+
+
+def _is_watched(child: Stored) -> bool:
+    """Return whether the watch tells of it; what lacks our label would stay in a cache for ever."""
+    return child.meta.label(names.MANAGED_BY) == names.MANAGER
 
 
 def _is_other_object(error: KubeError) -> bool:

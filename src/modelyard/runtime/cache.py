@@ -7,6 +7,7 @@ not make the object vanish. Only a LIST may go back, and it does when somebody h
 
 from __future__ import annotations
 
+import time
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 REMEMBERED: Final = 1000
 """Of how many objects that are gone we remember it. News of them is late by seconds at most."""
+
+LAST_WORDS_SECONDS: Final = 30.0
+"""For how long a pod that is gone has something to say: a new leader begins within that time. Later it is history."""
 
 
 class OwnerKey(NamedTuple):
@@ -52,8 +56,14 @@ def owner_of(item: Stored) -> OwnerKey | None:
 class Cache:
     """The objects of one resource, as far as we watch it."""
 
-    def __init__(self, resource: Resource, changed: Changed, written: Changed = lambda _old, _new: None) -> None:
-        self.resource = resource
+    def __init__(
+        self,
+        resource: Resource,
+        changed: Changed,
+        written: Changed = lambda _old, _new: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.resource, self._monotonic = resource, monotonic
         self.synced = False
         self.error: KubeError | None = None
         self._changed, self._written = changed, written
@@ -61,8 +71,8 @@ class Cache:
         self._owned: dict[OwnerKey, set[Key]] = {}
         self._labelled: dict[str, dict[str, set[Key]]] = {}
         self._gone: dict[str, int] = {}
-        self._erased: set[str] = set()
-        self._parting: dict[OwnerKey, list[Stored]] = {}
+        self._erased: dict[str, Stored] = {}  # what we deleted and the watch has not told yet
+        self._parting: dict[OwnerKey, list[tuple[float, Stored]]] = {}
         self._heard = 0  # the highest revision that the watch has told; our own writes may be ahead of it
 
     def __len__(self) -> int:
@@ -91,7 +101,8 @@ class Cache:
         """
         found = ((key, self._items[key]) for key in self._owned.get(owner, ()))
         items = {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
-        for item in self._parting.pop(owner, ()):
+        since = self._monotonic() - LAST_WORDS_SECONDS
+        for item in [item for parted, item in self._parting.pop(owner, ()) if parted > since]:
             items.setdefault(item.meta.key, item)
             self._changed(item, None)
         return items
@@ -102,12 +113,18 @@ class Cache:
         if self._put(item):
             self._written(old, item)
 
+    def found(self, item: Stored) -> None:
+        """Take an object that we read by name, and tell it: when the watch does, later, it is no news here."""
+        old = self._items.get(item.meta.key)
+        if self._put(item):
+            self._changed(old, item)
+
     def erased(self, ref: Ref) -> None:
         """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""
         item = self._items.get(ref.key)
         if item is not None and item.meta.uid == ref.uid:
             self._bury(ref.uid, item.meta.revision)
-            self._erased.add(ref.uid)
+            self._erased[ref.uid] = item
             self._drop(item)
 
     def replace(self, items: list[Stored], revision: int) -> None:
@@ -116,30 +133,35 @@ class Cache:
         known = inf if revision < self._heard else float(revision)
         listed = {item.meta.key for item in items}
         vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= known]
+        told = self._settle({item.meta.uid for item in items}, was_put_back=known == inf)
         self._heard, self.synced = revision, True
         for item in items:
             old = self._items.get(item.meta.key)
             if self._put(item, known):
                 self._changed(old, item)
-        self._erased.clear()
         for old in vanished:
             self._drop(old)
             self._changed(old, None)
+        for old in told:
+            self._changed(old, None)
+
+    def _settle(self, listed: set[str], *, was_put_back: bool) -> list[Stored]:
+        """Return what we deleted and a list does not hold any more: no watch is going to tell that."""
+        told = [item for uid, item in self._erased.items() if uid not in listed]
+        self._erased = {} if was_put_back else {uid: item for uid, item in self._erased.items() if uid in listed}
+        return told
 
     def upsert(self, item: Stored) -> None:
         """Take a new or changed object from the watch."""
         self._heard = max(self._heard, item.meta.revision)
-        old = self._items.get(item.meta.key)
-        if self._put(item):
-            self._changed(old, item)
+        self.found(item)
 
     def remove(self, item: Stored) -> None:
         """Take the news that an object is gone, or does not match our selector any more."""
         self._heard = max(self._heard, item.meta.revision)
         # The answer to a write of ours may come after the news that the object is gone: it must not return.
         self._bury(item.meta.uid, item.meta.revision)
-        if item.meta.uid in self._erased:
-            self._erased.discard(item.meta.uid)
+        if self._erased.pop(item.meta.uid, None):
             self._changed(item, None)
         old = self._items.get(item.meta.key)
         if old is not None and old.meta.uid == item.meta.uid and old.meta.revision <= item.meta.revision:
@@ -151,7 +173,7 @@ class Cache:
         """Keep a pod that is gone until its owner has looked: why it had to go is said in its last moments only."""
         owner = owner_of(item)
         if owner and item.resource == POD and stored_condition(item.status, "DisruptionTarget").get("status") == "True":
-            self._parting.setdefault(owner, []).append(item)
+            self._parting.setdefault(owner, []).append((self._monotonic(), item))
             if len(self._parting) > REMEMBERED:
                 del self._parting[next(iter(self._parting))]
 

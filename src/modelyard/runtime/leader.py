@@ -66,9 +66,9 @@ class Elector:
         """Wait until the Lease is ours."""
         while not await self._try():
             self._news.clear()
-            left = self._seen_at + self._terms.lease - self._monotonic()
+            period, left = self._terms.period, self._seen_at + self._terms.lease - self._monotonic()
             try:
-                async with asyncio.timeout(max(self._terms.period / 4, left) if self._held_by_other() else 1.0):
+                async with asyncio.timeout(max(period / 4, left) if self._held_by_other() else period / 2):
                     await self._news.wait()
             except TimeoutError:
                 continue

@@ -78,12 +78,13 @@ class Operator:
         self._watching = Watching(by_name, self.queue, forget=(contest.forget, events.forget))
         caches = self._watching.caches
         self._asking = ask(self._client, self._watching.wake)
+        self._gather = Gather(self._client, caches, self._watching.interest, self._asking, clock, settings.policy)
         self._controller = Controller(
             kinds=by_name,
             client=self._client,
             caches=caches,
             queue=self.queue,
-            gather=Gather(self._client, caches, self._watching.interest, self._asking, clock, settings.policy),
+            gather=self._gather,
             applier=Applier(self._client, caches, contest),
             events=events,
             clock=clock,
@@ -122,11 +123,11 @@ class Operator:
 
     async def _lead(self) -> None:
         self.queue.restart()
-        self._watching.enqueue_all()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._asking.run())
-            for _ in range(self._settings.workers):
-                group.create_task(self._controller.work())
+        with self._watching.leading(self._gather.forget):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._asking.run())
+                for _ in range(self._settings.workers):
+                    group.create_task(self._controller.work())
 
     def _role(self) -> str:
         return "leader" if self._leadership.leading else "standby"

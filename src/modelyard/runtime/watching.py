@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from modelyard.runtime.cache import Cache, owner_of
 from modelyard.runtime.interest import Interest, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Kind
@@ -38,12 +39,16 @@ class Watching:
         self._kinds, self._queue, self._forget = kinds, queue, forget
         self.interest = Interest()
         self._ready: set[str] = set()
+        self._leads = False
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
         self.caches = {
             resource: Cache(resource, partial(self._changed, resource), partial(self._written, resource))
             for resource in resources
         }
-        looked_at = {resource for kind in kinds.values() for resource in (kind.resource, *kind.looks_at)}
+        self._served = {kind.resource for kind in kinds.values()}
+        self._long: dict[Item, Item] = {}
+        """Objects by the name that the labels of their pods hold, where it is not their own."""
+        looked_at = self._served.union(*(kind.looks_at for kind in kinds.values()))
         made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
         self._ours = (made - looked_at) | {POD}
 
@@ -62,14 +67,27 @@ class Watching:
         )
         return sorted({*failing, *waiting})
 
-    def enqueue_all(self) -> None:
-        """Look at every object of every kind that is served."""
+    @contextmanager
+    def leading(self, forget: Callable[[Item], None]) -> Iterator[None]:
+        """Look at every object of every kind that is served, and then at what changes while the block lasts.
+
+        Otherwise nobody works, and the names of all that ever came and went would pile up in the queue. So what was
+        read for an object is forgotten in the end: nobody would do it when the object goes.
+        """
+        self._leads = True
         for name in self._ready:
             self._enqueue_kind(name)
+        try:
+            yield
+        finally:
+            self._leads = False
+            for name in self._ready:
+                for item in self._served_by(name):
+                    forget(item)
 
     def wake(self, item: Item, within: float = 0.0, *, urgent: bool = False) -> None:
-        """Look at one object, unless its kind is not served yet: then it is looked at as soon as it is."""
-        if item.kind not in self._ready:
+        """Look at one object, unless we do not lead or do not serve its kind yet: it is looked at when we do."""
+        if not self._leads or item.kind not in self._ready:
             return
         if within:
             self._queue.add_after(item, within)
@@ -89,10 +107,14 @@ class Watching:
                 self._enqueue_kind(name)
 
     def _enqueue_kind(self, name: str) -> None:
-        for stored in self.caches[self._kinds[name].resource].all():
-            self._queue.add(Item(name, stored.meta.key))
+        for item in self._served_by(name):
+            self.wake(item)
+
+    def _served_by(self, name: str) -> list[Item]:
+        return [Item(name, stored.meta.key) for stored in self.caches[self._kinds[name].resource].all()]
 
     def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+        self._learn_names(resource, old, new)
         woken = self.interest.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
         for item, within in woken.items():
             self.wake(item, within, urgent=self._is_edited(item, old, new))
@@ -102,10 +124,20 @@ class Watching:
 
     def _written(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         """Wake who reads what we wrote for somebody else. Whoever it was written for knows it."""
+        if self._holds_news(resource, old, new):
+            self._changed(resource, old, new)
+            return
         writers = self._own(resource, old, new)
         for item, within in self.interest.woken_by(resource, old, new).items():
             if item not in writers:
                 self.wake(item, within)
+
+    def _holds_news(self, resource: Resource, old: Stored | None, new: Stored | None) -> bool:
+        """Return whether the answer to a write also tells what others have done: the status of a child is theirs.
+
+        What to read, and to plan, was decided without it, and the watch does not tell it a second time.
+        """
+        return bool(old and new and resource not in self._served and old.status != new.status)
 
     def _is_edited(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
         """Return whether somebody has changed this very object and waits for it, unlike whoever creates a thousand."""
@@ -118,16 +150,32 @@ class Watching:
         for stored in (old, new):
             if stored is None:
                 continue
-            items |= {Item(name, stored.meta.key) for name, kind in self._kinds.items() if kind.resource == resource}
+            items |= self._items(resource, stored)
             owner = owner_of(stored)
             if owner and owner.kind in self._kinds:
-                items.add(Item(owner.kind, self._owner_key(stored, Key(owner.namespace, owner.name))))
+                items.add(self._owner(stored, Item(owner.kind, Key(owner.namespace, owner.name))))
         return items
 
-    def _owner_key(self, child: Stored, short: Key) -> Key:
-        """Return the owner's full name: labels hold only as much of a long one as fits."""
+    def _items(self, resource: Resource, stored: Stored) -> set[Item]:
+        return {Item(name, stored.meta.key) for name, kind in self._kinds.items() if kind.resource == resource}
+
+    def _owner(self, child: Stored, short: Item) -> Item:
+        """Return the owner by its full name: labels hold only as much of a long one as fits."""
         owner = child.meta.controller
-        return Key(short.namespace, owner.name) if owner and child.resource != POD else short
+        if owner and child.resource != POD:
+            return Item(short.kind, Key(short.key.namespace, owner.name))
+        return self._long.get(short, short)
+
+    def _learn_names(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+        current = new or old
+        if current is None or names.short(current.meta.name) == current.meta.name:
+            return
+        for item in self._items(resource, current):
+            short = Item(item.kind, Key(item.key.namespace, names.short(item.key.name)))
+            if new:
+                self._long[short] = item
+            else:
+                self._long.pop(short, None)
 
 
 def _explained(error: KubeError) -> str:
