@@ -102,7 +102,7 @@ async def test_the_default_object_is_accepted(cluster: Cluster, namespace: str, 
                 "config": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "tools"}},
             }
         },
-        {"server": {"tls": {"enabled": False, "secretName": "unused"}}},
+        {"server": {"tls": {"enabled": False, "secretName": ""}}},
         {"server": {"tls": {"enabled": False}}},
     ],
     ids=["ports below 1024", "scaleTargetRef of its own", "tls switched off", "tls switched off without a Secret"],

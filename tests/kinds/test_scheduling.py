@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume
+from modelyard.core.resources import POD
+from modelyard.core.stored import Stored
+from modelyard.kinds.shared import podtrouble
+from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume, look
 
 MESSAGES = {
     "counts of nodes": (
@@ -59,6 +62,25 @@ def test_a_pod_that_waits_for_its_claim_is_told_from_others(complaint: str, expe
     assert lacks_a_volume(Placement(waits=True, complaint=complaint)) is expected
 
 
+def test_a_claim_that_is_being_deleted_is_let_go_by_those_who_use_it():
+    placement = Placement(waits=True, complaint='persistentvolumeclaim "llmkube-model-cache" is being deleted')
+    assert "set spec.replicas" in podtrouble.unscheduled(placement, podtrouble.USUAL).remedy
+
+
 def test_devices_are_what_has_a_domain_in_its_name():
     limits = [{"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "2"}, {"amd.com/gpu": 1, "gpu.intel.com/xe": "0"}]
     assert devices(limits) == (("amd.com/gpu", 1), ("nvidia.com/gpu", 2))
+
+
+def test_a_pod_that_many_look_at_is_read_once():
+    body = {"metadata": {"name": "waits"}, "status": {"phase": "Pending"}}
+    assert look(Stored.from_dict(POD, body)) is look(Stored.from_dict(POD, body))
+
+
+def test_a_pod_that_goes_away_is_not_taken_for_what_it_was():
+    waits = {"type": "PodScheduled", "status": "False", "message": "no"}
+    status = {"phase": "Pending", "conditions": [waits]}
+    there = Stored.from_dict(POD, {"metadata": {"name": "a"}, "status": status})
+    leaving = {"name": "a", "deletionTimestamp": "2026-01-02T03:04:05Z"}
+    going = Stored.from_dict(POD, {"metadata": leaving, "status": status})
+    assert (look(there).waits, look(going).waits) == (True, False)

@@ -284,6 +284,16 @@ async def test_a_lane_whose_servers_all_hang_holds_up_no_other_lane(world: World
     assert len(world.woken) == 2 * MOST_OPEN + 1
 
 
+async def test_however_many_lanes_hang_another_is_asked(world: World) -> None:
+    world.network.hangs = {f"hanging-{number}" for number in range(2 * MOST_OPEN)}
+    for number, name in enumerate(sorted(world.network.hangs)):
+        world.asking.look(f"greedy-{number % 8}/{name}", [probe(name)])
+    await world.clock.pass_until(1000)
+    world.asking.look("modest/reader", [probe("a")])
+    await world.clock.settle()
+    assert world.network.times("a") == [1000.0]
+
+
 async def test_lanes_take_turns_however_long_one_of_them_is(world: World) -> None:
     for number in range(1000):
         world.asking.look(f"greedy/{number}", [probe(f"server-{number}")])

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from modelyard.net.addresses import Permitted, permitted
-from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
+from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, TooLong, Unreadable
 from modelyard.net.guarded import Guard, NotAllowed, _Gate, visiting
 from modelyard.net.lookup import looking_up
 from tests.net.certificates import issue, served
@@ -277,11 +277,11 @@ async def asked(script: Script, seconds: float = 10.0) -> ExchangeFailed:
         pytest.param(f"{OK}\nX: {'x' * 100_000}", b"", Unreadable, "does not speak HTTP", id="long header"),
         pytest.param(f"{OK}\nContent-Length: 9", b"x", NoAnswer, "did not answer", id="shorter than announced"),
         pytest.param(f"{OK}\nTransfer-Encoding: chunked", b"5\r\nx", NoAnswer, "did not answer", id="chunk cut short"),
-        pytest.param(OK, b"x" * 300_000, Unreadable, "answers with more than 256 KiB", id="too long"),
+        pytest.param(OK, b"x" * 300_000, TooLong, "answers with more than 256 KiB", id="too long"),
         pytest.param(
             f"{OK}\nContent-Encoding: gzip",
             gzip.compress(b" " * 50_000_000),
-            Unreadable,
+            TooLong,
             "answers with more than 256 KiB",
             id="gzip bomb",
         ),

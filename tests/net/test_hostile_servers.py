@@ -102,6 +102,13 @@ def deep(levels: int) -> bytes:
             id="refuses our Host header",
         ),
         pytest.param(
+            "HTTP/1.1 405 Method Not Allowed\nContent-Length: 0",
+            b"",
+            "the server takes no requests at '/mcp' (HTTP 405); "
+            "let it speak Streamable HTTP, not the older HTTP+SSE, and check spec.server.path",
+            id="the older transport",
+        ),
+        pytest.param(
             "HTTP/1.1 400 Bad Request\nContent-Length: 0",
             b"",
             "the server answered 'initialize' with HTTP 400; check spec.server.path and spec.server.port",
@@ -113,6 +120,16 @@ async def test_what_is_not_mcp_is_a_bad_answer(head: str, body: bytes, message: 
     async with scripted(answering(head, body)) as where:
         answer = await handshake(probe(), where)
     assert (answer.ok, answer.reason, answer.message) == (False, Reason.BAD_ANSWER, message)
+
+
+async def test_who_is_not_let_in_may_have_the_wrong_name_or_lack_credentials() -> None:
+    async with scripted(answering("HTTP/1.1 403 Forbidden\nContent-Length: 0")) as where:
+        answer = await handshake(probe(), where)
+    assert answer.reason is Reason.UNAUTHORIZED
+    assert answer.message == (
+        "the server does not let Modelyard in (HTTP 403); "
+        "let it accept the host name of its Service and need no credentials"
+    )
 
 
 @pytest.mark.parametrize(

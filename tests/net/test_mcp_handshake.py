@@ -52,6 +52,20 @@ async def test_the_session_is_ended_and_each_step_is_taken_once(servers: McpServ
     assert servers.sessions == {}
 
 
+async def test_without_a_session_nothing_is_confirmed_so_a_server_that_would_never_answer_is_ready(
+    servers: McpServers,
+) -> None:
+    servers.become(NAME, Behaviour(sessions=False, answers_notes=False))
+    assert await handshake(probe(), servers.locate) == FRIENDLY
+    assert dict(servers.calls) == {(NAME, step): 1 for step in ("initialize", "tools/list")}
+
+
+async def test_a_server_without_sessions_that_insists_is_told_that_the_client_is_ready(servers: McpServers) -> None:
+    servers.become(NAME, Behaviour(sessions=False, insists=True))
+    assert await handshake(probe(), servers.locate) == FRIENDLY
+    assert servers.calls[NAME, "notifications/initialized"] == 1
+
+
 async def test_the_session_is_ended_after_a_failure_too(servers: McpServers) -> None:
     servers.become(NAME, Behaviour(speaks=("2099-01-01",)))
     answer = await handshake(probe(), servers.locate)
@@ -84,8 +98,17 @@ async def test_tools_are_collected_over_pages(servers: McpServers) -> None:
 async def test_endless_pages_are_left_after_ten(servers: McpServers) -> None:
     servers.become(NAME, Behaviour(tools=tuple(f"tool-{n:03}" for n in range(500)), page=1))
     answer = await handshake(probe(), servers.locate)
-    assert answer.value["toolCount"] == 10
+    assert (answer.ok, answer.value["toolCount"]) == (True, 10)
+    assert answer.message == "the server answered; tools: at least 10, the list is too long to be read"
     assert servers.calls[NAME, "tools/list"] == 10
+
+
+async def test_a_list_of_tools_that_is_too_long_makes_no_bad_server(servers: McpServers) -> None:
+    servers.become(NAME, Behaviour(tools=tuple(f"{n:0100}" for n in range(3000)), page=3000))
+    answer = await handshake(probe(), servers.locate)
+    assert (answer.ok, answer.value["name"], answer.value["tools"]) == (True, "tiny", [])
+    assert answer.message == "the server answered; tools: at least 0, the list is too long to be read"
+    assert servers.sessions == {}
 
 
 async def test_names_from_the_server_are_cleaned_and_cut(servers: McpServers) -> None:

@@ -53,6 +53,10 @@ class Behaviour(Struct, frozen=True):
     path: str = ""
     """The only path that it answers at; empty: any."""
     sessions: bool = True
+    answers_notes: bool = True
+    """Whether it answers what needs no answer. Servers made with mcp-golang do not."""
+    insists: bool = False
+    """Whether it lists no tools before it was told that the client is ready."""
     speaks: tuple[str, ...] = ("2025-06-18", "2025-03-26")
     name: str = "tiny"
     version: str = "1.0"
@@ -136,7 +140,12 @@ class McpServers:
                 self.sessions[headers["Mcp-Session-Id"]] = name
         elif behaviour.sessions and self.sessions.get(_session(request)) != name:
             return web.Response(status=404)
+        unconfirmed = behaviour.insists and not self.calls[name, "notifications/initialized"]
+        if unconfirmed and message["method"] == "tools/list":
+            return web.Response(status=400)
         if "id" not in message:
+            if not behaviour.answers_notes:
+                await self._closing.wait()
             return web.Response(status=202, headers=headers)
         reply = {"jsonrpc": "2.0", "id": message["id"], **_outcome(behaviour, message)}
         if behaviour.mood is Mood.EVENTS:

@@ -42,6 +42,11 @@ def repository(image: str) -> str:
     return folder + slash + last.partition(":")[0]
 
 
+def image_name(image: str) -> str:
+    """Return the last part of the name of an image, without its tag and digest."""
+    return repository(image).rpartition("/")[2]
+
+
 def dns_label(name: str) -> str:
     """Return a name made of lower-case letters, digits and dashes only, as volumes and ports need."""
     clean = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")

@@ -10,7 +10,6 @@ from modelyard.manifests.rbac import NAME, NAMESPACE
 if TYPE_CHECKING:
     from modelyard.core.stored import Json
 
-UID: Final = 65532
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 9090
 
@@ -75,9 +74,8 @@ def _pod() -> Json:
     return {
         "serviceAccountName": NAME,
         "securityContext": {
+            # The image names its user by a number. Named here, too, OpenShift would refuse it.
             "runAsNonRoot": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [

@@ -181,7 +181,9 @@ class Asking:
 
     def _next(self) -> _Question | None:
         """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
-        lane = next((lane for lane in self._waiting if self._open_in[lane] < MOST_OPEN_IN_LANE), None)
+        # The share shrinks with what is left, so that however many lanes are full, another finds a place.
+        share = min(MOST_OPEN_IN_LANE, MOST_OPEN - len(self._open))
+        lane = next((lane for lane in self._waiting if self._open_in[lane] < share), None)
         if lane is None:
             return None
         question = next(iter(self._waiting[lane]))

@@ -8,6 +8,7 @@ ExchangeFailed
 ├── NoAnswer     nobody is there, or the connection broke before the answer was complete
 ├── Distrusted   the server does not prove that it is who we expect
 └── Unreadable   it answered with something that cannot, or will not, be read
+    └── TooLong  it answered with more than is read
 
 The text of an error is uniform and may be shown to users: it does not tell a closed port from a filtered one. What
 happened exactly is in `detail`, which is for the log only.
@@ -75,6 +76,10 @@ class Unreadable(ExchangeFailed):
     """The server answered with something that cannot, or will not, be read."""
 
 
+class TooLong(Unreadable):
+    """The server answered with more than is read."""
+
+
 class Reply:
     """The answer to one request. Its body is read once, as a whole or in chunks, and only up to a limit."""
 
@@ -101,7 +106,7 @@ class Reply:
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the unpacked body as it comes, and raise `Unreadable` at the limit."""
+        """Yield the unpacked body as it comes, and raise `TooLong` at the limit."""
         unpack = _unpacker(self.header("Content-Encoding").strip().lower())
         packed = unpacked = 0
         async for chunk in self._response.content.iter_any():
@@ -110,7 +115,7 @@ class Reply:
             piece = unpack(chunk, self._limit - unpacked + 1)
             unpacked += len(piece)
             if max(packed, unpacked) > self._limit:
-                raise Unreadable(f"answers with more than {self._limit // 1024} KiB", f"{packed} bytes came")
+                raise TooLong(f"answers with more than {self._limit // 1024} KiB", f"{packed} bytes came")
             yield piece
 
 

@@ -21,7 +21,7 @@ from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.events import EventStream
-from modelyard.net.exchange import Distrusted, ExchangeFailed, conversation, in_cluster
+from modelyard.net.exchange import Distrusted, ExchangeFailed, TooLong, conversation, in_cluster
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
 from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, trouble
 from modelyard.net.trust import NoCertificate, trusting
@@ -74,6 +74,17 @@ class _ToolPage(Struct, frozen=True, rename="camel"):
     next_cursor: str | None = None
 
 
+class _Tools(Struct, frozen=True):
+    """What a server offers, as far as it was read."""
+
+    names: list[str] = []
+    is_all: bool = True
+
+    @property
+    def count(self) -> str:
+        return f"{len(self.names)}" if self.is_all else f"at least {len(self.names)}, the list is too long to be read"
+
+
 class _Session:
     """One MCP session over one conversation."""
 
@@ -83,6 +94,7 @@ class _Session:
         self._numbers = count(1)
         self._headers: dict[str, str] = {}
         self._id = ""
+        self.is_confirmed = False
 
     async def initialize(self) -> _Initialized:
         """Agree on a version and, if the server wants one, a session id."""
@@ -94,8 +106,14 @@ class _Session:
             wrong = f"speaks version '{version}' of the protocol, which Modelyard does not know"
             raise HandshakeFailed(Reason.BAD_ANSWER, wrong, f"use a server that speaks {OFFERED}")
         self._headers["MCP-Protocol-Version"] = server.protocol_version
-        await self._notify("notifications/initialized")
+        if self._id:
+            await self.confirm()
         return server
+
+    async def confirm(self) -> None:
+        """Tell the server that the session may begin."""
+        self.is_confirmed = True
+        await self._notify("notifications/initialized")
 
     async def request(self, method: str, params: Mapping[str, Any], into: type[T]) -> T:
         """Ask one thing and return its result."""
@@ -176,27 +194,44 @@ async def _greeted(probe: McpHandshake, where: Locate, tls: ssl.SSLContext | Non
 
 async def _introduced(session: _Session) -> Answer:
     server = await session.initialize()
-    tools = await _tools(session) if server.capabilities.tools is not None else []
+    tools = await _offered(session) if server.capabilities.tools is not None else _Tools()
     value = {
         "name": clean(server.server_info.name),
         "version": clean(server.server_info.version),
         "protocolVersion": server.protocol_version,
-        "tools": tools[:_MOST_NAMES],
-        "toolCount": len(tools),
+        "tools": tools.names[:_MOST_NAMES],
+        "toolCount": len(tools.names),
     }
-    return Answer(True, Reason.ANSWERED, f"the server answered; tools: {len(tools)}", value)
+    return Answer(True, Reason.ANSWERED, f"the server answered; tools: {tools.count}", value)
 
 
-async def _tools(session: _Session) -> list[str]:
+async def _offered(session: _Session) -> _Tools:
+    """List the tools. Without a session there is nothing to confirm, unless the server insists.
+
+    Servers made with mcp-golang never answer a confirmation, and each one costs them a connection for good.
+    """
+    try:
+        return await _tools(session)
+    except HandshakeFailed:
+        if session.is_confirmed:
+            raise
+    await session.confirm()
+    return await _tools(session)
+
+
+async def _tools(session: _Session) -> _Tools:
     names: set[str] = set()
     params: dict[str, Any] = {}
     for _ in range(_MOST_PAGES):
-        page = await session.request("tools/list", params, _ToolPage)
+        try:
+            page = await session.request("tools/list", params, _ToolPage)
+        except TooLong:
+            break  # a server with much to say is no broken server
         names.update(clean(tool.name) for tool in page.tools)
         if not page.next_cursor:
-            break
+            return _Tools(sorted(names))
         params = {"cursor": page.next_cursor}
-    return sorted(names)
+    return _Tools(sorted(names), is_all=False)
 
 
 async def _answer_to(number: int, reply: Reply) -> Message:

@@ -31,18 +31,27 @@ class HandshakeFailed(ModelyardError):
 def refusal(status: int, method: str, path: str, *, in_session: bool) -> HandshakeFailed:
     """Explain an HTTP status other than success."""
     match status:
-        case 401 | 403:
+        case 401:
             remedy = "Modelyard's check sends none: let the server answer 'initialize' and 'tools/list' without them"
-            return HandshakeFailed(Reason.UNAUTHORIZED, f"wants credentials (HTTP {status})", remedy)
+            return HandshakeFailed(Reason.UNAUTHORIZED, "wants credentials (HTTP 401)", remedy)
+        case 403:
+            # Servers that guard against foreign names answer this, too.
+            remedy = "let it accept the host name of its Service and need no credentials"
+            return HandshakeFailed(Reason.UNAUTHORIZED, "does not let Modelyard in (HTTP 403)", remedy)
         case 404 if in_session:
             remedy = "with several replicas, let them share sessions or run without sessions"
             return HandshakeFailed(Reason.BAD_ANSWER, "forgot the session between two requests (HTTP 404)", remedy)
         case 421:
             remedy = "let it accept the host name of its Service"
             return HandshakeFailed(Reason.BAD_ANSWER, "does not accept the name it is called by (HTTP 421)", remedy)
-        case 404 | 405:
-            wrong = f"has no MCP endpoint at '{clean(path)}' (HTTP {status})"
-            return HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_ADDRESS)
+        case 404:
+            return HandshakeFailed(
+                Reason.BAD_ANSWER, f"has no MCP endpoint at '{clean(path)}' (HTTP 404)", CHECK_ADDRESS
+            )
+        case 405:
+            # What a server of the HTTP+SSE transport says, where its stream of events begins.
+            remedy = "let it speak Streamable HTTP, not the older HTTP+SSE, and check spec.server.path"
+            return HandshakeFailed(Reason.BAD_ANSWER, f"takes no requests at '{clean(path)}' (HTTP 405)", remedy)
         case _ if status < 400:
             wrong = f"redirects '{clean(path)}' (HTTP {status}), which is not followed"
             return HandshakeFailed(Reason.BAD_ANSWER, wrong, "put the final path into spec.server.path")

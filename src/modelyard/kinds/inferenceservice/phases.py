@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.kinds.shared import workloads
 
 
 class Phase(StrEnum):
@@ -63,16 +64,12 @@ class Facts(Struct, frozen=True):
     @property
     def count(self) -> str:
         """How many pods are ready, in words."""
-        if self.wanted == 0:
-            return f"{self.ready} pods are still ready"
-        if self.making_room:
+        if self.making_room and self.wanted:
             return (
                 f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
                 "until they are gone. If they stay, look at their node"
             )
-        if self.complete or self.ready < self.wanted:
-            return f"{self.ready} of {self.wanted} pods are ready"
-        return f"{self.wanted} of {self.wanted} pods are ready, but some are yet to be replaced or removed"
+        return workloads.in_words(self.ready, self.wanted, complete=self.complete)
 
 
 class Why(Struct, frozen=True):

@@ -33,9 +33,8 @@ class Tls(Struct, frozen=True, rename="camel"):
         str,
         Meta(
             description="The Secret that holds tls.crt and tls.key. Required while enabled.",
-            min_length=1,
             max_length=253,
-            pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
         ),
     ] = ""
     enabled: Annotated[bool, Meta(description="Whether the server speaks HTTPS.")] = True
@@ -144,7 +143,7 @@ _TIMEOUT_RULE = Rule(
 )
 
 _TLS_RULE = Rule(
-    cel="!self.enabled || has(self.secretName)",
+    cel="!self.enabled || (has(self.secretName) && self.secretName != '')",
     message="spec.server.tls.secretName must name the Secret that holds tls.crt and tls.key while TLS is enabled",
     field="spec.server.tls.secretName",
     holds=lambda spec, _: spec.server.tls is None or not spec.server.tls.enabled or spec.server.tls.secret_name != "",

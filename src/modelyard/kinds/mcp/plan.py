@@ -46,7 +46,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
 
 def nothing_to_run(spec: McpSpec) -> Problem | None:
     """Return a problem when the image is a bare language runtime: it would start, find nothing to do and exit."""
-    if names.repository(spec.image).rpartition("/")[2] != "node" or spec.server.command or spec.server.args:
+    if names.image_name(spec.image) != "node" or spec.server.command or spec.server.args:
         return None
     return Problem(
         Reason.NOTHING_TO_RUN,

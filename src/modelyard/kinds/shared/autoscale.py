@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,7 +122,8 @@ def troubles(before: Json, seen: Seen) -> tuple[Condition, ...]:
     complaint = _complaint(seen)
     if complaint is None or (_patience(complaint, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
         return ()
-    said = str(complaint.get("message", ""))[:512] or "no reason was given"
+    # Which of the pods it names is chance, and another one every 15 seconds.
+    said = re.sub(r" of Pod \S+", "", str(complaint.get("message", "")))[:512] or "no reason was given"
     problem = Problem(
         Reason.AUTOSCALER_STUCK,
         f"the number of pods does not follow the load: {said}",

@@ -8,6 +8,7 @@ as a whole, because the GPU queue looks at all pods of the cluster.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import Struct
 from modelyard.core.quantities import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from modelyard.core.stored import Stored
 
@@ -25,6 +26,10 @@ _AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*
 _NO_VOLUME: Final = re.compile(
     r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
 )
+_GOING: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
+
+_REMEMBERED: Final = 2048
+"""How many pods are decoded once only: each service that waits for GPUs looks at all pods whenever one changes."""
 
 
 class _Condition(Struct, frozen=True, rename="camel"):
@@ -76,15 +81,20 @@ class Placement(Struct, frozen=True):
     priority: int = 0
 
 
-def look(pod: Stored, makers: Collection[str] | None = None) -> Placement:
+def look(pod: Stored, makers: frozenset[str] | None = None) -> Placement:
     """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing.
 
     `makers`: whose devices count as GPUs; None: everybody's.
     """
-    spec, status = _SPEC.decode(pod.parts.get("spec", b"{}")), _STATUS.decode(pod.parts.get("status", b"{}"))
+    return _look(pod.parts.get("spec", b"{}"), pod.parts.get("status", b"{}"), pod.meta.deleting, makers)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _look(spec_text: bytes, status_text: bytes, deleting: bool, makers: frozenset[str] | None) -> Placement:
+    spec, status = _SPEC.decode(spec_text), _STATUS.decode(status_text)
     by_type = {condition.type: condition for condition in status.conditions}
     scheduled = by_type.get("PodScheduled", _Condition())
-    waits = scheduled.status == "False" and not pod.meta.deleting and status.phase in ("", "Pending")
+    waits = scheduled.status == "False" and not deleting and status.phase in ("", "Pending")
     asked = devices(container.resources.limits for container in spec.containers)
     gpus = tuple(device for device in asked if makers is None or _maker(device[0]) in makers)
     found = complaints(scheduled.message) if waits else ()
@@ -98,7 +108,7 @@ def look(pod: Stored, makers: Collection[str] | None = None) -> Placement:
         lacks=lacks,
         gpus=gpus,
         since=scheduled.last_transition_time if waits else "",
-        ready=_holds(by_type.get("Ready")) and not pod.meta.deleting,
+        ready=_holds(by_type.get("Ready")) and not deleting,
         preempted=_preempted(by_type.get("DisruptionTarget")),
         priority=spec.priority,
     )
@@ -107,6 +117,11 @@ def look(pod: Stored, makers: Collection[str] | None = None) -> Placement:
 def lacks_a_volume(placement: Placement) -> bool:
     """Whether it waits for nothing but a claim: so does every pod, for a moment, whose claim was made just before."""
     return _NO_VOLUME.fullmatch(placement.complaint) is not None
+
+
+def waits_for_a_claim_to_go(placement: Placement) -> bool:
+    """Whether a claim that it names is being deleted, which lasts for as long as older pods use it."""
+    return _GOING.search(placement.complaint) is not None
 
 
 def complaints(message: str) -> tuple[str, ...]:

@@ -45,6 +45,11 @@ class Progress(Struct, frozen=True):
         """Whether every pod that is wanted is there, ready and of the latest template."""
         return self.settled and self.ready == self.wanted
 
+    @property
+    def count(self) -> str:
+        """How many pods are ready, in words."""
+        return in_words(self.ready, self.wanted, complete=self.complete)
+
     def answers_for(self, checked: str) -> bool:
         """Whether a pod would answer a request, and only pods of the latest template would.
 
@@ -146,12 +151,17 @@ def available(done: Progress, problem: Problem | None) -> Condition:
     if done.complete and done.wanted == 0:
         return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
     if done.complete:
-        return condition("Available", True, Reason.PODS_READY, _count(done))
+        return condition("Available", True, Reason.PODS_READY, done.count)
     if problem:
         return failing("Available", problem, Truth.TRUE if done.ready else Truth.FALSE)
     reason = Reason.ROLLING_OUT if done.ready else Reason.STARTING
-    return condition("Available", done.ready > 0, reason, _count(done))
+    return condition("Available", done.ready > 0, reason, done.count)
 
 
-def _count(done: Progress) -> str:
-    return f"{done.ready} of {done.wanted} pods are ready"
+def in_words(ready: int, wanted: int, *, complete: bool) -> str:
+    """Return how many pods are ready."""
+    if wanted == 0:
+        return f"{ready} pods are still ready"
+    if complete or ready < wanted:
+        return f"{ready} of {wanted} pods are ready"
+    return f"{wanted} of {wanted} pods are ready, but some are yet to be replaced or removed"
