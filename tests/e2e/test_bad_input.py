@@ -35,7 +35,7 @@ async def refused(tmp_path: Path, *args: str | Path, **env: str) -> str:
     [
         ("kind: [", "{file} is not YAML: line 1: "),
         ("\x00", "{file} is not YAML: "),
-        ("", "{file} is empty; write a manifest into it, or name another file after -f"),
+        ("", "{file} holds no manifest; write one into it, or name another file after -f"),
         ("just words", "{file} is not a Kubernetes object: it has no apiVersion; add it"),
         ("apiVersion: v1", "{file} is not a Kubernetes object: it has no kind; add it"),
         ("apiVersion: v1\nkind: Pod", "{file} has no metadata.name; add it"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.e2e.yards import NAMED, SECONDS, Yard, condition, manifest, service
+from tests.e2e.yards import NAMED, SECONDS, Yard, condition, manifest, model, service
+from tests.weights.fileserver import file_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +142,14 @@ async def test_services_are_reached_by_their_names_from_pods(yard: Yard) -> None
     await yard.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/caller", "--timeout=120s")
     await yard.kubectl("delete", "pod", "caller")
     assert (await yard.ask("yard")).startswith(NAMED["yard"])
+
+
+async def test_a_server_of_this_machine_is_looked_at_like_any_other_upstream(yard: Yard) -> None:
+    near = model("near")
+    async with file_server(b"no weights") as server:
+        server.otherwise = server.no_ranges
+        near["spec"]["source"] = server.url
+        await yard.apply(near)
+        body = await yard.until(lambda body: body["status"].get("sourceContentLength"), "model", "near")
+    assert (body["status"]["sourceETag"], condition(body, "SourceDrifted")["reason"]) == (server.etag, "InSync")
+    await yard.kubectl("delete", "model", "near")

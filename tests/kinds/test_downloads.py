@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,9 +51,11 @@ def test_success_carries_what_was_fetched():
     assert downloads.report(pod(ended)) == downloads.Report(bytes=5, sha256="ab", file="m.gguf")
 
 
-@pytest.mark.parametrize("size", [-1, 2**63, 10**30])
-def test_a_size_that_no_status_can_hold_is_not_believed(size: int):
-    line = f'{{"result":"ok","message":"","bytes":{size},"file":"m.gguf"}}'
+@pytest.mark.parametrize(
+    "odd", [{"bytes": -1}, {"bytes": 2**63}, {"sha256": "\x1b[2J"}, {"sha256": "a" * 500}, {"file": "a\nb"}]
+)
+def test_what_no_status_should_hold_is_not_believed(odd: dict[str, Any]):
+    line = json.dumps({"result": "ok", "bytes": 1, "file": "m.gguf", **odd})
     ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
     assert downloads.report(pod(ended)) == downloads.Report()
 

@@ -38,8 +38,18 @@ def situations() -> list[Facts]:
         (False, True),
     )
     return [
-        Facts(model, obstacle, trouble, shortage, False, deployed, False, wanted, ready, left, ready == wanted > 0)
-        for model, obstacle, trouble, shortage, wanted, ready, left, deployed in mixtures
+        Facts(
+            model=model,
+            obstacle=obstacle,
+            trouble=trouble,
+            shortage=shortage,
+            asked=asked,
+            wanted=wanted,
+            ready=ready,
+            left=left,
+            complete=ready == wanted > 0,
+        )
+        for model, obstacle, trouble, shortage, wanted, ready, left, asked in mixtures
         if ready <= max(wanted, left) and not (ready == wanted > 0 and (trouble or shortage))
     ]
 
@@ -91,6 +101,12 @@ def test_what_passes_by_itself_does_not_fail_a_service():
     found = summarised("a new service is being created", cleanup)
     said = {entry.type: entry for entry in found.conditions}
     assert (found.phase, said["Ready"].reason, said["Degraded"].status) == ("Creating", "WaitingForCleanup", "False")
+
+
+def test_nobody_else_is_blamed_for_a_zero_that_we_could_not_raise_yet():
+    away = Outcome(problem=Problem(Reason.API_UNAVAILABLE, "the API server cannot be reached"))
+    found = summarised("a service that is to serve again", away)
+    assert (found.phase, found.conditions[0].reason) == ("Creating", "ApiUnavailable")
 
 
 def summarised(why: str, outcome: Outcome) -> InferenceServiceStatus:

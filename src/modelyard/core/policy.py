@@ -55,6 +55,11 @@ class Policy(Struct, frozen=True):
     intel_gpu_resource: str = "gpu.intel.com/i915"
 
     @property
+    def volume_group(self) -> dict[str, int]:
+        """The group of volumes, as a pod states it."""
+        return {"fsGroup": self.fs_group} if self.fs_group > 0 else {}
+
+    @property
     def chooses_users(self) -> bool:
         """Whether we say as whom pods run. OpenShift does it itself, and refuses pods that say it."""
         return self.fs_group > 0

@@ -32,12 +32,12 @@ def each(name: str, values: Iterable[str]) -> Args:
     return tuple(word for value in values for word in flag(name, value))
 
 
-def value_of(args: Args, name: str) -> str:
+def value_of(args: Args, *spellings: str) -> str:
     """Return the value that arguments give to a flag; the last one counts, as it does for servers."""
     found = ""
     for position, arg in enumerate(args):
         written, equals, value = arg.partition("=")
-        if written == name:
+        if written in spellings:
             found = value if equals else "".join(args[position + 1 : position + 2])
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
-from modelyard.engines import peculiar
+from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
@@ -95,11 +95,11 @@ def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Probl
 
 def _elsewhere(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
     """Say that the server is sent to a port where nobody looks for it."""
-    asked = value_of(tuple(spec.extra_args), "--port")
-    if spec.runtime != "generic" and asked not in ("", str(port)):
+    asked = value_of(tuple(spec.extra_args), "--port", "-p")
+    if "extra_args" in honoured(ENGINES[spec.runtime]) and asked not in ("", str(port)):
         yield Problem(
             Reason.FIELD_IGNORED,
-            f"--port in spec.extraArgs is {asked}, but the probes and the Service use {port}, so no pod becomes ready",
+            f"spec.extraArgs moves the server to port {asked}, and its probes and its Service use {port}",
             "set spec.containerPort instead",
         )
 

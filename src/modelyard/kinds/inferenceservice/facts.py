@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from modelyard.core import names
 from modelyard.core.conditions import Problem, stored_condition
 from modelyard.core.intent import first_difference
 from modelyard.core.plan import Later
@@ -134,7 +135,7 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
     preempted = _is_preempted(service, done, pods)
     # The scheduler removes a pod before the Deployment takes note of it.
     ready = min(done.ready, pods.ready) if preempted else done.ready
-    complete = done.complete and not preempted
+    complete = done.complete and done.wanted > 0 and not preempted
     busy = done.wanted > 0 and not complete
     elsewhere = references.served_by_a_mac(service, seen)
     return Facts(
@@ -144,7 +145,7 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
         shortage=shortage(pods) if busy else None,
         refused=busy and _refused(service, seen, done) is not None,
         elsewhere=elsewhere,
-        asked=deployment is not None or (elsewhere and service.spec.replicas == 0),
+        asked=_is_passed_on(service, deployment) or (elsewhere and service.spec.replicas == 0),
         by_others=service.spec.replicas > 0,
         wanted=done.wanted,
         ready=ready,
@@ -152,6 +153,11 @@ def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, 
         making_room=_makes_room(deployment, pods),
         complete=complete,
     )
+
+
+def _is_passed_on(service: Object[InferenceServiceSpec], deployment: Stored | None) -> bool:
+    """Whether a Deployment with no pods has none because it was asked to, and not because it is yet to be asked."""
+    return deployment is not None and (service.spec.replicas == 0 or deployment.meta.annotation(names.REPLICAS) != "0")
 
 
 def _makes_room(deployment: Stored | None, pods: Pods) -> bool:
@@ -185,7 +191,7 @@ def _is_preempted(service: Object[InferenceServiceSpec], done: workloads.Progres
         return False
     served_again = done.complete and pods.ready >= done.wanted
     remembered = stored_condition(service.before, "Degraded").get("reason") == Reason.PREEMPTED
-    return pods.preempted or (remembered and not served_again)
+    return (pods.preempted or remembered) and not served_again
 
 
 def _trouble(
@@ -238,7 +244,7 @@ def _refused(service: Object[InferenceServiceSpec], seen: Seen, done: workloads.
 def _out_of_date(name: str) -> Problem:
     """Return that the last refusal is from before the class was there: who has just created it needs no advice."""
     return Problem(
-        Reason.PODS_REFUSED,
+        Reason.ROLLOUT_STUCK,
         f"the cluster refused to create pods before there was a PriorityClass {name}",
         "wait; Kubernetes tries again by itself, within minutes",
     )

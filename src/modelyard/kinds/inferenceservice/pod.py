@@ -98,9 +98,8 @@ def security(spec: InferenceServiceSpec, what: Serving, policy: Policy) -> Json:
     """Return as whom the pod runs: a number where the image is known, else whoever the image names, but not root."""
     chosen = what.known_image and policy.chooses_users and not pods.is_privileged(spec.security_context)
     user = {"runAsUser": what.engine.user} if chosen and what.engine.user else {}
-    group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
     ports = {"sysctls": [ANY_PORT]} if what.port < FREE_PORTS else {}
-    return pods.pod_security({**user, **group, **ports, **(spec.pod_security_context or {})})
+    return pods.pod_security({**user, **policy.volume_group, **ports, **(spec.pod_security_context or {})})
 
 
 def _scratch(what: Serving) -> dict[str, Json]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem, stored_condition
-from modelyard.core.reasons import Reason
+from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.stored import Stored
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
@@ -20,6 +20,7 @@ from modelyard.kinds.shared import weights
 from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
 
 if TYPE_CHECKING:
+    from modelyard.core.stored import Json
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 
@@ -102,11 +103,19 @@ def _waiting(name: str, stored: Stored) -> Problem | None:
     if current and status.get("phase") == "Ready":
         return None
     if current and status.get("phase") == "Failed":
-        said = str(stored_condition(status, "Ready").get("message", ""))
-        message = f"the weights of the Model {name} could not be fetched: {said}"
-        return Problem(Reason.WAITING_FOR_MODEL, message, "mend the Model; the fetch is tried again by itself")
+        return _failed(name, stored_condition(status, "Ready"))
     message = f"the weights of the Model {name} are being fetched"
     return Problem(Reason.WAITING_FOR_MODEL, message, "wait; its status says how far it is")
+
+
+def _failed(name: str, ready: Json) -> Problem:
+    """Return why weights could not be fetched beforehand. It is the reason that the Model has: one look tells it."""
+    said = ready.get("reason")
+    return Problem(
+        Reason(said) if said in PROBLEMS else Reason.PREFETCH_FAILED,
+        f"the weights of the Model {name} could not be fetched: {ready.get('message', '')}",
+        "mend the Model; the fetch is tried again by itself",
+    )
 
 
 def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:

@@ -5,6 +5,7 @@ Worked out in one place, so that the plan, and what the status says of fields th
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
 from modelyard.kinds.inferenceservice import references
-from modelyard.kinds.shared import downloads, gpu, weights
+from modelyard.kinds.shared import downloader, downloads, gpu, weights
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.weights import Storage
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _HUB_VARIABLES = ("HF_TOKEN", "HF_ENDPOINT")
+_MEANT = re.compile(r"\$\(([^)]+)\)")
 
 
 class Serving(Struct, frozen=True):
@@ -77,12 +79,8 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
 
 def _is_build_of(image: str, known: str) -> bool:
     """Tell whether an image is a build of another, whatever its tag: mirrors keep its name, not always its owner."""
-    name = _name(known)
-    return bool(name) and _name(image) == name
-
-
-def _name(image: str) -> str:
-    return names.repository(image).rpartition("/")[2]
+    name = names.image_name(known)
+    return bool(name) and names.image_name(image) == name
 
 
 def port(spec: InferenceServiceSpec, engine: Engine) -> int:
@@ -110,10 +108,15 @@ def _access(spec: InferenceServiceSpec) -> tuple[Json, ...]:
     config = spec.vllm_config if spec.runtime == "vllm" else None
     reference = config.hf_token_secret_ref if config else None
     token = ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
-    return (*token, *(entry for entry in spec.env if entry.get("name") in _HUB_VARIABLES))
+    named = [entry for entry in spec.env if entry.get("name") in _HUB_VARIABLES]
+    meant = {name for entry in named for name in _MEANT.findall(str(entry.get("value", "")))}
+    return (*token, *(entry for entry in spec.env if entry in named or entry.get("name") in meant))
 
 
 def _user(spec: InferenceServiceSpec) -> int:
-    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root; else 0."""
+    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root.
+
+    0: it was not said.
+    """
     asked = (spec.pod_security_context or {}).get("runAsUser")
-    return asked if isinstance(asked, int) else 0
+    return (asked or downloader.USER) if isinstance(asked, int) else 0

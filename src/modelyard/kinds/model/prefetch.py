@@ -208,18 +208,29 @@ def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
 
 def _spec(model: Object[ModelSpec], policy: Policy) -> Json:
     parts = storage(model, policy)
-    group = {"fsGroup": policy.fs_group} if policy.fs_group > 0 else {}
     pod = {
         "restartPolicy": "Never",
         "containers": list(parts.init),
         "volumes": list(parts.volumes),
-        "securityContext": pods.pod_security(group),
+        "securityContext": pods.pod_security(policy.volume_group),
         "tolerations": list(model.spec.prefetch_tolerations),
     }
-    hopeless = {"containerName": downloads.CONTAINER, "operator": "In", "values": list(_HOPELESS)}
     return {
         "backoffLimit": 2,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
-        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": hopeless}]},
+        "podFailurePolicy": {"rules": _rules()},
         "template": pods.pod_template(_labels(model.meta.name), pod),
     }
+
+
+def _rules() -> list[Json]:
+    """Return what the end of a pod means. To be stopped is no failed try: the next pod goes on where this one was."""
+    return [
+        {"action": "FailJob", "onExitCodes": _ended_with(*_HOPELESS)},
+        {"action": "Ignore", "onExitCodes": _ended_with(int(Code.STOPPED))},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]
+
+
+def _ended_with(*codes: int) -> Json:
+    return {"containerName": downloads.CONTAINER, "operator": "In", "values": list(codes)}

@@ -60,7 +60,7 @@ ENDINGS: Final[Mapping[int, Ending]] = {
         Reason.MODEL_SOURCE_UNAUTHORIZED,
         "the source does not let us read it",
         "check the credentials",
-        field="spec.sourceSecretRef of the Model",
+        field="spec.sourceSecretRef of the Model, or spec.source itself if it is a plain URL",
     ),
     Code.NOT_FOUND: Ending(
         Reason.MODEL_SOURCE_NOT_FOUND, "the source is not there", "correct it", field="spec.source of the Model"
@@ -83,7 +83,7 @@ ENDINGS: Final[Mapping[int, Ending]] = {
     Code.REFUSED: Ending(
         Reason.MODEL_SOURCE_REFUSED,
         "the downloader refuses the source",
-        f"read its output with `kubectl logs -c {CONTAINER}`",
+        f"read its output with `kubectl logs -c {CONTAINER} POD`",
     ),
     Code.TRANSIENT: Ending(
         Reason.MODEL_SOURCE_UNREACHABLE,
@@ -101,16 +101,19 @@ _WHERE_IT_IS_SET: Final = {
 }
 
 
+_Plain = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,4096}$")]
+
+
 class Result(Struct, frozen=True):
     """The line that a downloader leaves behind."""
 
     message: str = ""
     remedy: str = ""
-    # Any pod with the right labels can write such a line, and the API server stores no larger numbers.
+    # Any pod with the right labels can write such a line: what is not plain is not believed.
     bytes: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
-    sha256: str = ""
-    file: str = ""
-    etag: str = ""
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{0,64}$")] = ""
+    file: _Plain = ""
+    etag: _Plain = ""
 
 
 class Report(Struct, frozen=True):

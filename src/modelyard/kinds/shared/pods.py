@@ -32,7 +32,7 @@ def container_security(override: Json | None) -> Json:
     """Return the restricted settings of a container, with the user's own on top."""
     asked = override or {}
     if is_privileged(asked):
-        # What its node has is of use to root alone, so it runs as its image says.
+        # The API server refuses allowPrivilegeEscalation: false here, and devices of the node belong to root.
         return {"runAsNonRoot": False, **asked}
     # The API server refuses a container that must not become what it is already.
     guarded = {} if _administrates(asked) else {"allowPrivilegeEscalation": False}

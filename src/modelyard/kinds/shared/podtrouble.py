@@ -48,6 +48,7 @@ class Remedies(Struct, frozen=True):
 
 USUAL = Remedies()
 _VOLUME_REMEDY = "see what its claims wait for with `kubectl describe pvc`; their storage class may be missing"
+_GOING_REMEDY = "set spec.replicas of all services that use it to 0 until it is gone; it goes when no pod uses it"
 
 
 def first_trouble(pods: Iterable[Stored], remedies: Remedies = USUAL) -> Problem | None:
@@ -179,5 +180,11 @@ def _unscheduled(pod: Stored, remedies: Remedies) -> Problem | None:
 
 def unscheduled(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return what the scheduler misses for a pod."""
-    remedy = _VOLUME_REMEDY if scheduling.lacks_a_volume(placement) else remedies.room
+    remedy = _volume_remedy(placement) or remedies.room
     return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.complaint[:512]}", remedy)
+
+
+def _volume_remedy(placement: scheduling.Placement) -> str:
+    if scheduling.waits_for_a_claim_to_go(placement):
+        return _GOING_REMEDY
+    return _VOLUME_REMEDY if scheduling.lacks_a_volume(placement) else ""
