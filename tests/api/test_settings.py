@@ -118,7 +118,6 @@ async def test_without_a_cache_weights_live_and_die_with_their_pod(
         ("--default-fsgroup", "staff"),
         ("--runtime-images", "llama=example.com/llama:1"),
         ("--runtime-images", "llamacpp="),
-        ("--default-fsgroup", "-1"),
         ("--health-port", "65536"),
         ("--metrics-port", "-1"),
         ("--allowed-host-path-roots", "models"),

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from modelyard.manifests.documents import BadManifest, read_file
+from modelyard.manifests.documents import BadManifest, read_files
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 OBJECTS = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("a", "b")]
 
 
 def test_a_list_is_read_as_its_objects(tmp_path: Path):
     file = tmp_path / "list.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
-    assert [document.body for document in read_file(file)] == OBJECTS
+    assert [document.body for document in read_files([str(file)])] == OBJECTS
 
 
 def test_empty_documents_are_passed_over(tmp_path: Path):
     file = tmp_path / "two.yaml"
     file.write_text("---\n" + "---\n---\n".join(map(yaml.safe_dump, OBJECTS)))
-    assert [document.title for document in read_file(file)] == [
+    assert [document.title for document in read_files([str(file)])] == [
         f"{file}, document 1: ConfigMap a",
         f"{file}, document 2: ConfigMap b",
     ]
@@ -32,13 +36,13 @@ def test_empty_documents_are_passed_over(tmp_path: Path):
 def test_what_a_template_leaves_empty_is_left_out_as_kubectl_does(tmp_path: Path):
     file = tmp_path / "rendered.yaml"
     file.write_text(yaml.safe_dump(OBJECTS[0]) + "data:\nspec:\n  env:\n  list: [{name: a, value: }]\n  zero: 0\n")
-    (document,) = read_file(file)
+    (document,) = read_files([str(file)])
     assert document.body == {**OBJECTS[0], "spec": {"list": [{"name": "a"}], "zero": 0}}
 
 
 def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(OBJECTS[0]).encode())))
-    assert [document.title for document in read_file(Path("-"))] == ["standard input: ConfigMap a"]
+    assert [document.title for document in read_files(["-"])] == ["standard input: ConfigMap a"]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch):
         (b"\xff\xfe\xfa", "is not YAML: it holds characters that are not text; correct it there"),
         (b"a: \xe9", "is not YAML: it holds characters that are not text; correct it there"),
         (b"a: 2026-13-45", "is not YAML: month must be in 1..12; correct it there"),
-        (b"# nothing", "is empty; write a manifest into it, or name another file after -f"),
+        (b"# nothing", "holds no manifest; write one into it, or name another file after -f"),
         (b"just text", "is not a Kubernetes object: it has no apiVersion; add it"),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {}", "has no metadata.name; add it"),
     ],
@@ -57,5 +61,38 @@ def test_what_is_no_object_is_refused_with_its_place(tmp_path: Path, content: by
     file = tmp_path / "given.yaml"
     file.write_bytes(content)
     with pytest.raises(BadManifest) as refused:
-        list(read_file(file))
+        read_files([str(file)])
     assert str(refused.value).startswith(f"{file} {complaint}")
+
+
+def _names(*given: str) -> list[str]:
+    return [document.body["metadata"]["name"] for document in read_files(given)]
+
+
+def test_of_a_folder_all_manifests_are_read_in_the_order_of_their_names(tmp_path: Path):
+    for name in ("b.yml", "a.yaml"):
+        (tmp_path / name).write_text(NOTE % name[0])
+    (tmp_path / "c.json").write_text('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}')
+    (tmp_path / "d.yaml").write_text("# nothing yet")
+    (tmp_path / "README.md").write_text("no manifest: [")
+    (tmp_path / "deeper").mkdir()
+    assert _names(str(tmp_path)) == ["a", "b", "c"]
+
+
+def test_a_folder_without_manifests_is_refused(tmp_path: Path):
+    with pytest.raises(BadManifest, match=r"holds no manifest; write one into it, or name another file after -f"):
+        read_files([str(tmp_path)])
+
+
+def test_a_url_is_not_taken_for_a_path():
+    with pytest.raises(BadManifest, match=r"https://example\.com/a\.yaml is a URL, which is not read; pipe it in"):
+        read_files(["https://example.com/a.yaml"])
+
+
+def test_a_path_may_begin_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.yaml").write_text(NOTE % "a")
+    assert _names("~/a.yaml") == ["a"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~draft.yaml").write_text(NOTE % "draft")
+    assert _names("~draft.yaml") == ["draft"]

@@ -203,10 +203,11 @@ async def test_passwords_that_lie_about_on_the_machine_are_not_used(
     assert all("Authorization" not in request.headers for request in server.requests)
 
 
+@pytest.mark.parametrize("scheme", ["http://", ""])
 async def test_a_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
-    desk: Desk, server: FileServer, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, server: FileServer, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    monkeypatch.setenv("http_proxy", f"http://me:hidden@127.0.0.1:{server.port}")
+    monkeypatch.setenv("http_proxy", f"{scheme}me:hidden@127.0.0.1:{server.port}")
     await desk.fetch("http://models.example/model.gguf")
     assert {request.headers["Host"] for request in server.requests} == {"models.example"}
     assert {request.headers["Proxy-Authorization"] for request in server.requests} == {"Basic bWU6aGlkZGVu"}

@@ -10,6 +10,7 @@ from aiohttp import web
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.values import Refresh
+from tests.net.certificates import issue, served
 from tests.weights.fileserver import serving
 from tests.weights.hubserver import COMMIT, REPO, TOKEN, HubServer, hub_server
 from tests.weights.program import run
@@ -197,3 +198,17 @@ async def test_the_program_takes_endpoint_and_token_from_the_environment(hub: Hu
     done = await run(REPO, "--to", str(tmp_path), HF_ENDPOINT=hub.endpoint, HF_TOKEN=TOKEN)
     assert (done.code, done.result["file"]) == (0, "m.gguf")
     assert "hidden" not in done.text + (tmp_path / "manifest.json").read_text()
+
+
+async def test_a_list_that_comes_by_http_where_https_was_asked_for_is_not_believed(
+    desk: Desk, hub: HubServer, tmp_path: Path
+) -> None:
+    async def down(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPTemporaryRedirect(f"{hub.endpoint}{request.path_qs}")
+
+    authority = issue("authority", authority=True)
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    async with serving(down, served(tmp_path, issue("localhost", authority))) as port:
+        desk.within(hf_endpoint=f"https://localhost:{port}")
+        found = await refused(desk, ca=tmp_path / "ca.pem")
+    assert (found.code, found.message) == (Code.REFUSED, "the hub redirects from https to http")

@@ -61,6 +61,7 @@ def test_every_file_of_a_mounted_config_map_is_trusted_whatever_it_is_called(tmp
     for name in ("root.pem", "proxy.crt"):
         (data / name).write_text(issue(name, authority=True).pem)
         (mounted / name).symlink_to(f"..data/{name}")
+    (mounted / "README").write_text("These are of the company.")
     assert len(trust(mounted).get_ca_certs()) == len(trust(None).get_ca_certs()) + 2
 
 

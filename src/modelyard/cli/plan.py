@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import sys
 from datetime import UTC, datetime
-from pathlib import Path  # noqa: TC003 - typer reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ from modelyard.kinds import ALL
 from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.reading import Reading
-from modelyard.manifests.documents import read_file
+from modelyard.manifests.documents import read_files
 from modelyard.manifests.render import documents
 from modelyard.manifests.unknown import unknown_fields
 from modelyard.runtime.gather import hashed
@@ -33,10 +32,13 @@ Json = dict[str, Any]
 
 
 def plan(
-    file: Annotated[Path, typer.Option("--file", "-f", help="A file with manifests; - for standard input.")],
+    file: Annotated[
+        list[str],
+        typer.Option("--file", "-f", help="Manifests: a file, a folder, or - for standard input. Repeatable."),
+    ],
 ) -> None:
-    """Print the objects that the manifests of a file would create. References are looked up in the same file."""
-    given = [_placed(document.body) for document in read_file(file)]
+    """Print the objects that manifests would create. References are looked up among the same manifests."""
+    given = [_placed(document.body) for document in read_files(file)]
     problems = []
     for body in given:
         for kind in ALL:

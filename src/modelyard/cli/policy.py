@@ -132,11 +132,10 @@ FetchImage = Annotated[
 ]
 FsGroup = Annotated[
     int,
-    typer.Option(
+    _option(
         "--default-fsgroup",
-        envvar="MODELYARD_DEFAULT_FSGROUP",
-        min=0,
-        help="The group that volumes belong to; 0: the cluster chooses groups and users, as OpenShift does.",
+        "MODELYARD_DEFAULT_FSGROUP",
+        "The group that volumes belong to; 0 or less: the cluster chooses groups and users, as OpenShift does.",
     ),
 ]
 EngineImages = Annotated[

@@ -35,8 +35,8 @@ _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PART: Final = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
 _UNSEEN: Final = re.compile(r"[\s\x00-\x1f\x7f]")
-_NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""What names of files do not hold: ends of lines, what steers a terminal, and what cannot be written at all."""
+_NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What names of files do not hold: ends of lines, what steers a terminal or turns text, and what cannot be written."""
 
 
 class Web(msgspec.Struct, frozen=True, tag=True):

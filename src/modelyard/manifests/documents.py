@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -12,10 +14,12 @@ from modelyard.core.errors import ModelyardError
 from modelyard.core.stored import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
 _STDIN: Final = "-"
+_TITLES: Final = {_STDIN: "standard input"}
+# Those that kubectl reads of a folder.
+_SUFFIXES: Final = (".json", ".yaml", ".yml")
 
 
 class BadManifest(ModelyardError):
@@ -34,9 +38,37 @@ class Document(Struct, frozen=True):
         return f"{self.origin}: {self.body['kind']} {self.body['metadata']['name']}"
 
 
-def read_file(file: Path) -> Iterator[Document]:
-    """Return all objects of a file, in their order; `-` is standard input."""
-    name = "standard input" if str(file) == _STDIN else str(file)
+def read_files(names: Iterable[str]) -> list[Document]:
+    """Return all objects of these files, in their order; `-` is standard input, of a folder all manifests are meant."""
+    return [document for name in names for document in _read(name)]
+
+
+def _read(name: str) -> list[Document]:
+    files = _files(name)
+    documents = [document for file in files for document in _documents(file)]
+    if not documents:
+        title = _TITLES.get(name, name)
+        raise BadManifest(f"{title} holds no manifest; write one into it, or name another file after -f")
+    return documents
+
+
+def _files(name: str) -> list[Path]:
+    if "://" in name:
+        raise BadManifest(f"{name} is a URL, which is not read; pipe it in with `curl -fsSL URL | modelyard ... -f -`")
+    path = at_home(Path(name))
+    try:
+        return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+    except OSError as error:
+        raise BadManifest(f"{path} cannot be read ({error.strerror}); check the path after -f") from error
+
+
+def at_home(path: Path) -> Path:
+    """Return what `~/x` means, which a shell leaves as it is after `=`; `~x` is a file if there is no such user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises if there is no such user
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    name = _TITLES.get(str(file), str(file))
     try:
         content = sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
         loaded = list(yaml.safe_load_all(content))
@@ -46,8 +78,6 @@ def read_file(file: Path) -> Iterator[Document]:
     except (yaml.YAMLError, ValueError) as error:
         raise BadManifest(f"{name} is not YAML: {_place(error)}; correct it there") from error
     bodies = [body for one in loaded if one is not None for body in _members(one)]
-    if not bodies:
-        raise BadManifest(f"{name} is empty; write a manifest into it, or name another file after -f")
     for number, body in enumerate(bodies, start=1):
         yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
 

@@ -121,7 +121,8 @@ def _proxy(url: URL) -> str | None:
     """Return the proxy that the environment names for a URL. aiohttp would take passwords from ~/.netrc along."""
     if proxy_bypass(url.host or ""):
         return None
-    return getproxies().get(url.scheme)
+    proxy = getproxies().get(url.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _onward(url: URL, location: str) -> URL:

@@ -69,7 +69,8 @@ def _listed(info: ModelInfo) -> tuple[_File, ...]:
 
 def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo:
     # The library takes its trust from a factory, and from nowhere else.
-    set_client_factory(lambda: httpx2.Client(verify=tls, timeout=_SECONDS, follow_redirects=True))
+    hooks = {"request": [_refuse_http]} if surroundings.hf_endpoint.startswith("https:") else {}
+    set_client_factory(lambda: httpx2.Client(verify=tls, timeout=_SECONDS, follow_redirects=True, event_hooks=hooks))
     # False: without a token of ours, one that lies about on the machine must not be used.
     api = HfApi(endpoint=surroundings.hf_endpoint, token=surroundings.hf_token or False, library_name="modelyard")
     try:
@@ -81,6 +82,12 @@ def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         # Whatever the library stumbles over: most often a page of a proxy where JSON should be.
         raise _unreadable() from error
+
+
+def _refuse_http(request: httpx2.Request) -> None:
+    """Believe no list that came by http where https was asked for: it names the hashes."""
+    if request.url.scheme != "https":
+        raise FetchFailed(Code.REFUSED, "the hub redirects from https to http", "check HF_ENDPOINT")
 
 
 def _unreadable() -> FetchFailed:

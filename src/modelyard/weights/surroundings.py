@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_PEM: Final = b"-----BEGIN CERTIFICATE-----"
 _WORD: Final = re.compile(r"[!-~]+")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[^\s?#]*)?")
 
@@ -80,13 +81,13 @@ def _add(file: Path, context: ssl.SSLContext) -> None:
     except (OSError, ssl.SSLError) as error:
         problem = "cannot be read" if isinstance(error, FileNotFoundError | PermissionError) else "holds no certificate"
         raise FetchFailed(
-            Code.REFUSED, f"the CA file {file} {problem}", "mount a file with PEM certificates"
+            Code.REFUSED, f"the CA file {file} {problem}", "put PEM certificates into what --ca names"
         ) from error
 
 
 def authorities(ca: Path) -> list[Path]:
-    """Return the files with certificates: the one that is named, or all of a folder, whatever they are called."""
+    """Return the files with certificates: the one that is named, or those of a folder, whatever they are called."""
     if not ca.is_dir():
         return [ca]
-    # A mounted ConfigMap also holds folders of its own.
-    return sorted(file for file in ca.iterdir() if file.is_file()) or [ca]
+    # A mounted ConfigMap also holds folders of its own, and perhaps words about the certificates.
+    return sorted(file for file in ca.iterdir() if file.is_file() and _PEM in file.read_bytes()) or [ca]

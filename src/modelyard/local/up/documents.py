@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.source import Local, parse
 from modelyard.kinds.shared.models import MODEL
-from modelyard.manifests.documents import BadManifest, Document, read_file
+from modelyard.manifests import documents
+from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Those that kubectl reads of a folder.
-_SUFFIXES: Final = (".json", ".yaml", ".yml")
-
 
 def read_files(names: Iterable[str]) -> list[Document]:
-    """Return all objects of these files, in their order; `-` is standard input, of a folder all manifests are meant."""
-    documents = [document for name in names for file in _files(name) for document in read_file(file)]
-    for document in documents:
+    """Return all objects of these files, if the weights that they name as files are here."""
+    read = documents.read_files(names)
+    for document in read:
         _check_weights(document)
-    return documents
-
-
-def _files(name: str) -> list[Path]:
-    if "://" in name:
-        raise BadManifest(f"{name} is a URL, which is not read; pipe it in with `curl -fsSL URL | modelyard up -f -`")
-    path = at_home(Path(name))
-    if not path.is_dir():
-        return [path]
-    try:
-        found = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
-    except OSError as error:
-        raise BadManifest(f"{path} cannot be read ({error.strerror}); check the path after -f") from error
-    if not found:
-        raise BadManifest(f"{path} holds no file that ends in {', '.join(_SUFFIXES)}; check the path after -f")
-    return found
-
-
-def at_home(path: Path) -> Path:
-    """Return what `~/x` means, which a shell leaves as it is after `=`; `~x` is a file if there is no such user."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises if there is no such user
+    return read
 
 
 def _check_weights(document: Document) -> None:
