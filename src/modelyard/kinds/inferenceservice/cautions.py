@@ -95,7 +95,9 @@ def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Probl
 
 def _elsewhere(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
     """Say that the server is sent to a port where nobody looks for it."""
-    asked = value_of(tuple(spec.extra_args), "--port", "-p")
+    # The short one is of Text Generation Inference; in llama.cpp it is a prompt.
+    spellings = ("--port", "-p") if spec.runtime == "tgi" else ("--port",)
+    asked = value_of(tuple(spec.extra_args), *spellings)
     if "extra_args" in honoured(ENGINES[spec.runtime]) and asked not in ("", str(port)):
         yield Problem(
             Reason.FIELD_IGNORED,
