@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from modelyard.core.lanes import Lanes
 from modelyard.core.probes import Answer, Probe
 from modelyard.core.reasons import Reason
 from modelyard.net.steady import Steady
@@ -115,7 +116,7 @@ class Asking:
         self._order = count()
         self._open: dict[asyncio.Task[None], float] = {}
         self._open_in: Counter[Hashable] = Counter()
-        self._waiting: dict[Hashable, dict[_Question, None]] = {}
+        self._waiting: Lanes[_Question] = Lanes(lambda question: question.lane)
         self._news = asyncio.Event()
 
     def look(self, reader: Hashable, probes: Collection[Probe]) -> dict[Probe, Answer]:
@@ -157,7 +158,7 @@ class Asking:
         if question.readers:
             return
         del self._questions[probe]
-        self._take(question)
+        self._waiting.discard(question)
         if question.task is not None:
             question.task.cancel()
         # Its place in the queue is given up when its time comes, which may be in an hour: not too many wait for that.
@@ -175,7 +176,7 @@ class Asking:
         while self._due and self._due[0][0] <= now:
             _, _, question = heapq.heappop(self._due)
             if question.readers:
-                self._waiting.setdefault(question.lane, {})[question] = None
+                self._waiting.push(question)
         while self._has_place(now) and (turn := self._next()) is not None:
             self._start(turn, group, now)
 
@@ -183,21 +184,7 @@ class Asking:
         """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
         # The share shrinks with what is left, so that however many lanes are full, another finds a place.
         share = min(MOST_OPEN_IN_LANE, MOST_OPEN - len(self._open))
-        lane = next((lane for lane in self._waiting if self._open_in[lane] < share), None)
-        if lane is None:
-            return None
-        question = next(iter(self._waiting[lane]))
-        self._take(question)
-        if lane in self._waiting:
-            self._waiting[lane] = self._waiting.pop(lane)  # its next turn comes after those of all others
-        return question
-
-    def _take(self, question: _Question) -> None:
-        """Let a question wait no more, if it does."""
-        lane = self._waiting.get(question.lane, {})
-        lane.pop(question, None)
-        if not lane:
-            self._waiting.pop(question.lane, None)
+        return self._waiting.pop(lambda lane: self._open_in[lane] < share)
 
     def _start(self, question: _Question, group: asyncio.TaskGroup, now: float) -> None:
         question.task = group.create_task(self._put(question))

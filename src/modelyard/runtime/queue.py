@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from modelyard.runtime.lanes import Lanes
+from modelyard.core.lanes import Lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -102,6 +102,7 @@ class Queue(Generic[T]):
                     self._wake_one()
                 raise
         key = self._ready.pop()
+        assert key is not None, "we have waited for one"
         del self._since[key]
         self._working.add(key)
         return key

@@ -42,15 +42,25 @@ class Lanes(Generic[T]):
         self._lanes[lane][key] = None
         self._where[key] = lane
 
-    def pop(self) -> T:
-        """Take the first key of the lane whose turn it is. There must be one."""
-        lane = self._turns[0]
+    def pop(self, may: Callable[[Hashable], bool] = lambda _: True) -> T | None:
+        """Take the first key of the lane whose turn it is, among those that may have one; None: there is none."""
+        for lane in self._turns:
+            if may(lane):
+                return self._take_turn(lane)
+        return None
+
+    def _take_turn(self, lane: Hashable) -> T:
         key = next(iter(self._lanes[lane]))
         self._leave(key, lane)
         if lane in self._lanes:
-            self._turns.popleft()
+            self._turns.remove(lane)
             self._turns.insert(1 if lane is _URGENT else len(self._turns), lane)
         return key
+
+    def discard(self, key: T) -> None:
+        """Let a key wait no more, if it does."""
+        if key in self._where:
+            self._leave(key, self._where[key])
 
     def _leave(self, key: T, lane: Hashable) -> None:
         del self._where[key]
