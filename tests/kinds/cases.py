@@ -32,6 +32,7 @@ from modelyard.runtime.cache import Cache, OwnerKey
 from modelyard.runtime.gather import hashed
 from modelyard.runtime.interest import matches
 from modelyard.runtime.status import summary
+from tests.runtime.objects import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -147,7 +148,7 @@ def _filled(body: Json, namespace: str = "default") -> Json:
 
 def _world(kind: Kind, owner: Stored, given: Iterable[Json]) -> dict[Resource, Cache]:
     known = dict.fromkeys((*kind.children, *kind.creates, *kind.looks_at))
-    world = {resource: Cache(resource, lambda _old, _new: None) for resource in known}
+    world = {resource: Cache(resource, nobody, nobody) for resource in known}
     by_name = {resource.kind: resource for resource in known}
     for body in given:
         resource = by_name[body["kind"]]

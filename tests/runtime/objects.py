@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 OWNER_KIND = "MCP"
 
 
+def nobody(_old: Stored | None, _new: Stored | None) -> None:
+    """Hear the changes of a cache, and do nothing."""
+
+
 def stored(
     name: str,
     revision: int = 1,

@@ -15,7 +15,7 @@ from modelyard.runtime.apply import CONTESTED_WAIT, Applier, complete
 from modelyard.runtime.cache import Cache
 from modelyard.runtime.contest import REPAIRS, Contest
 from tests.kube.scripted import client_of, serving, silence
-from tests.runtime.objects import stored
+from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def changed_by_somebody() -> Stored:
     ("planned", "expected"), [(None, CONTESTED_WAIT), (Later(5.0, "soon"), Later(5.0, "soon"))], ids=["rest", "soon"]
 )
 async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(planned: Later | None, expected: Later):
-    contest, cache = Contest(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, lambda _old, _new: None)
+    contest, cache = Contest(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, nobody, nobody)
     cache.upsert(changed_by_somebody())
     for _ in range(REPAIRS):
         contest.settled(changed_by_somebody(), "spec.paused")

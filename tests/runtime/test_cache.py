@@ -10,7 +10,7 @@ from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Ref
 from modelyard.core.stored import Stored
 from modelyard.runtime.cache import LAST_WORDS_SECONDS, REMEMBERED, Cache, OwnerKey, owner_of
-from tests.runtime.objects import stored
+from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
 
 KEY = Key("default", "a")
@@ -283,7 +283,7 @@ def test_a_child_that_is_gone_is_not_found(heard: Heard):
 
 def test_pods_belong_to_whom_their_labels_name():
     labels = {names.KIND_LABEL: "mcp", names.INSTANCE_LABEL: "tools"}
-    pods = Cache(POD, lambda _old, _new: None)
+    pods = Cache(POD, nobody, nobody)
     pods.upsert(stored("p", 1, resource=POD, labels=labels))
     pods.upsert(stored("q", 2, resource=POD, labels={names.KIND_LABEL: "mcp"}))
     assert set(pods.owned(OWNER, "whatever")) == {Key("default", "p")}
@@ -333,7 +333,7 @@ PUSHED = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason"
 
 def test_the_last_words_of_a_pod_reach_its_owner_once_and_it_looks_again_without_them():
     changes: list[tuple[bool, bool]] = []
-    cache = Cache(POD, lambda old, new: changes.append((old is not None, new is not None)))
+    cache = Cache(POD, lambda old, new: changes.append((old is not None, new is not None)), nobody)
     cache.upsert(stored("quiet", 1, resource=POD, labels=LABELS))
     cache.upsert(stored("pushed", 2, resource=POD, labels=LABELS))
     cache.remove(stored("quiet", 3, resource=POD, labels=LABELS))
@@ -346,7 +346,7 @@ def test_the_last_words_of_a_pod_reach_its_owner_once_and_it_looks_again_without
 def test_the_last_words_of_a_pod_are_history_when_its_owner_looks_much_later():
     # A standby that becomes the leader, or an owner that was paused: what happened was told, or is long over.
     clock = VirtualClock()
-    cache = Cache(POD, lambda _old, _new: None, monotonic=clock.monotonic)
+    cache = Cache(POD, nobody, nobody, monotonic=clock.monotonic)
     cache.upsert(stored("pushed", 2, resource=POD, labels=LABELS))
     cache.remove(stored("pushed", 4, resource=POD, labels=LABELS, status=PUSHED))
     clock.advance(LAST_WORDS_SECONDS)

@@ -13,7 +13,7 @@ from modelyard.runtime.cache import Cache
 from modelyard.runtime.gather import Gather
 from modelyard.runtime.interest import Interest, Item
 from tests.kube.scripted import client_of, serving, status
-from tests.runtime.objects import stored
+from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_ser
     def changed(old: Stored | None, new: Stored | None) -> None:
         woken.update(interest.woken_by(MODEL.resource, old, new))
 
-    models = Cache(MODEL.resource, changed)
-    others = {resource: Cache(resource, lambda _old, _new: None) for resource in INFERENCE_SERVICE.watches}
+    models = Cache(MODEL.resource, changed, nobody)
+    others = {resource: Cache(resource, nobody, nobody) for resource in INFERENCE_SERVICE.watches}
     models.upsert(stored("tiny", 1, resource=MODEL.resource, spec=PRIVATE))
 
     async def no_secret_but_an_edit(request: web.Request) -> web.StreamResponse:

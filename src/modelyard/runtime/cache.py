@@ -57,11 +57,7 @@ class Cache:
     """The objects of one resource, as far as we watch it."""
 
     def __init__(
-        self,
-        resource: Resource,
-        changed: Changed,
-        written: Changed = lambda _old, _new: None,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, resource: Resource, changed: Changed, written: Changed, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.resource, self._monotonic = resource, monotonic
         self.synced = False
