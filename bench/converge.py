@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.cluster import Cluster
     from bench.objects import Subject
     from bench.program import Program
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 PATIENCE_SECONDS = 300.0
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
     from bench.objects import Subject
+    from modelyard.core.objects import Stored
     from modelyard.core.plan import Once, Plan
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Kind
 
 Json = dict[str, Any]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bench.cluster import Cluster
     from bench.contenders import Operator
     from bench.objects import Subject
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
-    from modelyard.core.stored import Stored
 
 EDITS = 100
 

@@ -13,8 +13,8 @@ from modelyard.kube.watch import Target, follow
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Key, Resource
-    from modelyard.core.stored import Stored
     from modelyard.kube.client import Client
     from modelyard.kube.errors import KubeError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.core.intent import fingerprint, first_difference
+from modelyard.core.diff import fingerprint, first_difference
 from modelyard.core.plan import Child, Once
 from modelyard.core.resources import Key, Resource
 from modelyard.kube.client import Client
@@ -23,7 +23,7 @@ from tests.kinds.cases import ALL_CASES, named, play
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.local.cluster import Cluster
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from modelyard.core.intent import _LIST_KEYS, _POINTERS
+from modelyard.core.diff import _LIST_KEYS, _POINTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from modelyard.core.objects import Stored
 from modelyard.core.plan import Outcome, Replicas, overlay
 from modelyard.core.resources import DEPLOYMENT, SERVICE, Key
-from modelyard.core.stored import Stored
 
 FIXED = Replicas(3)
 SCALED = Replicas(1, autoscaled=True, at_least=2)

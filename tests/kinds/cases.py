@@ -16,12 +16,12 @@ import yaml
 from msgspec import Struct, field
 
 from modelyard.core import names
+from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import Child, Outcome, Plan
 from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
-from modelyard.core.stored import Json, Stored
 from modelyard.core.times import timestamp
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen

@@ -23,8 +23,8 @@ from tests.kinds.paths import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.objects import Json
     from modelyard.core.plan import Once, Plan
-    from modelyard.core.stored import Json
     from modelyard.kinds.contract import Kind
     from tests.kinds.cases import Case, Said, Situation
 

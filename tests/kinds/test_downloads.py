@@ -11,9 +11,9 @@ import pytest
 
 from modelyard import weights
 from modelyard.core.exitcodes import Code
+from modelyard.core.objects import Stored
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD
-from modelyard.core.stored import Stored
 from modelyard.kinds.shared import downloads
 
 SOURCE = Path(weights.__file__).parent

@@ -21,7 +21,7 @@ from tests.kinds.restricted import violations
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
     from tests.kinds.cases import Case, Situation
 

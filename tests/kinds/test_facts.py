@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, POD
-from modelyard.core.stored import Stored
 from modelyard.kinds.contract import Owned, Read, Seen
 from modelyard.kinds.inferenceservice import facts
 

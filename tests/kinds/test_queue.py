@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modelyard.core import names
+from modelyard.core.objects import Stored
 from modelyard.core.resources import POD, Key
-from modelyard.core.stored import Stored
 from modelyard.kinds.contract import Every
 from modelyard.kinds.inferenceservice.api import CREATED
 from modelyard.kinds.inferenceservice.queue import Ahead, Rank

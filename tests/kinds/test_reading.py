@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from modelyard.core.objects import Metadata, Stored
 from modelyard.core.probes import LogTail
 from modelyard.core.resources import DEPLOYMENT, Key
-from modelyard.core.stored import Metadata, Stored
 from modelyard.kinds.contract import Asked, Named, Object, Seen
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.reading import ROUNDS, Reading

@@ -10,7 +10,7 @@ import pytest
 from tests.kinds.restricted import violations
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 CONTAINER: Json = {
     "name": "it",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import POD
-from modelyard.core.stored import Stored
 from modelyard.kinds.shared import podtrouble
 from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume, look
 

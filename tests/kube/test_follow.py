@@ -33,7 +33,7 @@ from tests.kube.scripted import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 PODS = Target(POD, "a", "app=x", "spec.nodeName=n")
 

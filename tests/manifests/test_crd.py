@@ -12,7 +12,7 @@ from modelyard.manifests.schema import SchemaError
 from tests.manifests.toys import TOY, Wheels
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
 
 RULES = "x-kubernetes-validations"

@@ -12,7 +12,7 @@ from modelyard.manifests.rbac import for_cluster, for_namespace, rules
 from tests.manifests.toys import TOY, TOY_WITH_UNDO
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
 
 

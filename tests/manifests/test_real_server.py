@@ -22,8 +22,8 @@ from tests.manifests.toys import TOY
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from modelyard.core.objects import Json
     from modelyard.core.resources import Resource
-    from modelyard.core.stored import Json
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, Resource
-from modelyard.core.stored import Stored
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 OWNER_KIND = "MCP"
 

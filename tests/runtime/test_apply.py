@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, Later, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
-from modelyard.core.stored import Stored
 from modelyard.kinds.mcp import MCP
 from modelyard.runtime.apply import CONTESTED_WAIT, Applier, complete
 from modelyard.runtime.cache import Cache
@@ -19,7 +19,7 @@ from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 OWNER = stored("tools", resource=MCP.resource)
 BODY: Json = {

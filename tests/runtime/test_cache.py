@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from modelyard.core import names
+from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Ref
-from modelyard.core.stored import Stored
 from modelyard.runtime.cache import LAST_WORDS_SECONDS, REMEMBERED, Cache, OwnerKey, owner_of
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock

@@ -15,7 +15,7 @@ from tests.runtime.objects import stored
 from tests.support.clock import VirtualClock
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 
 def ready(truth: bool, reason: str, message: str = "why") -> Json:

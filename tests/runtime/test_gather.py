@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from modelyard.core.objects import Stored
     from modelyard.core.probes import Answer, Probe
-    from modelyard.core.stored import Stored
 
 CHAT = stored("chat", resource=INFERENCE_SERVICE.resource, spec={"modelRef": "tiny"})
 READER = Item(INFERENCE_SERVICE.name, Key("default", "chat"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key, Resource
-from modelyard.core.stored import Stored
 from modelyard.kinds.contract import Every, Named, Owned
 from modelyard.runtime.interest import Interest, Item, matches
 from tests.runtime.objects import stored

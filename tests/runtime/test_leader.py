@@ -12,7 +12,7 @@ from tests.kube.scripted import answer, client_of, serving, status
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from tests.kube.scripted import Answer
 
 KEY = Key("modelyard-system", "modelyard")

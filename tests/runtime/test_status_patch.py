@@ -15,7 +15,7 @@ from modelyard.runtime import status
 from tests.runtime.objects import stored
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 PROBLEM = Problem(Reason.INVALID_SPEC, "spec.image: expected text", "correct it")

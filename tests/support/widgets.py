@@ -16,8 +16,8 @@ from modelyard.kinds.shared.labels import common
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.objects import Json, Stored
     from modelyard.core.plan import Outcome
-    from modelyard.core.stored import Json, Stored
     from modelyard.kinds.contract import Read
 
 WIDGET = Resource("toys.modelyard.dev", "v1", "Widget", "widgets")

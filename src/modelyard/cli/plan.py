@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modelyard.core.errors import ModelyardError, SpecInvalid
+from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, Once
 from modelyard.core.resources import SECRET, Key
-from modelyard.core.stored import Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode

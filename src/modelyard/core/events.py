@@ -14,7 +14,7 @@ from modelyard.core.times import micro_timestamp
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
 
 _LONGEST_NAME: Final = 253
 _LONGEST_NOTE: Final = 1024

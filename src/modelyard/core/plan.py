@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem
+from modelyard.core.objects import Json, Stored
 from modelyard.core.resources import Key, Ref, Resource
-from modelyard.core.stored import Json, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, structs
 
 from modelyard.core.conditions import Problem
+from modelyard.core.objects import Json, Metadata, Stored
 from modelyard.core.plan import Outcome, Plan, overlay
 from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer, Probe
 from modelyard.core.resources import Key, Resource
-from modelyard.core.stored import Json, Metadata, Stored
 
 S = TypeVar("S")
 

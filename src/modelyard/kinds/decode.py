@@ -11,7 +11,7 @@ from modelyard.core.errors import SpecInvalid
 from modelyard.kinds.contract import Kind, Object, Rule
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Metadata, Stored
+    from modelyard.core.objects import Metadata, Stored
 
 _AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 

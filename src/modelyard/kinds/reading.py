@@ -11,8 +11,8 @@ from modelyard.kinds.contract import Asked, Every, Named, Owned
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Kind, Object, Read, Seen
 
 ROUNDS: Final = 3

@@ -20,8 +20,8 @@ from modelyard.kube.errors import BadRequest, from_answer
 from modelyard.kube.patience import Patience
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Json, Stored
     from modelyard.core.resources import Resource
-    from modelyard.core.stored import Json, Stored
     from modelyard.kube.transport import Transport
     from modelyard.kube.wire import Page
 

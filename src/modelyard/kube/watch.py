@@ -22,7 +22,7 @@ from modelyard.kube.client import selection
 from modelyard.kube.errors import BadRequest, Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
 
 _END_OF_INITIAL_EVENTS: Final = "k8s.io/initial-events-end"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from modelyard.core.stored import Json, Stored
+from modelyard.core.objects import Json, Stored
 from modelyard.kube.errors import Status, Unavailable, from_status
 
 if TYPE_CHECKING:

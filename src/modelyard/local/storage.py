@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from modelyard.core.resources import Resource
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 STORAGE_CLASS: Final = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 

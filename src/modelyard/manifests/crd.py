@@ -12,7 +12,7 @@ from modelyard.manifests.structural import structural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Column, Kind, Rule
 
 _RULES: Final = "x-kubernetes-validations"

@@ -11,7 +11,7 @@ import yaml
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
-from modelyard.core.stored import Json
+from modelyard.core.objects import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

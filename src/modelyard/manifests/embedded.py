@@ -20,7 +20,7 @@ from modelyard.manifests.schema import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"

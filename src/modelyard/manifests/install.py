@@ -12,7 +12,7 @@ from modelyard.manifests.render import documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
 
 OLDEST_KUBERNETES: Final = "1.31"

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.embedded import EMBED
-from modelyard.core.stored import Json
+from modelyard.core.objects import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from modelyard.core.image import IMAGE
 from modelyard.manifests.rbac import NAME, NAMESPACE
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 9090

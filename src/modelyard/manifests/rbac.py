@@ -14,7 +14,7 @@ from modelyard.core.resources import EVENT, LEASE, POD, SECRET, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
 
 NAME: Final = "modelyard"

@@ -9,7 +9,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 _WIDTH: Final = 120
 _LONG: Final = 80

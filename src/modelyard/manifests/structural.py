@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.embedded import EMBED
-from modelyard.core.stored import Json
+from modelyard.core.objects import Json
 from modelyard.manifests.embedded import embedded
 from modelyard.manifests.schema import LIST_TYPE, SchemaError, anything, int_or_string
 

@@ -11,7 +11,7 @@ from modelyard.manifests.structural import structural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from modelyard.core.lanes import Lanes
+from modelyard.core.fair_queue import FairQueue
 from modelyard.core.probes import Answer, Probe
 from modelyard.core.reasons import Reason
 from modelyard.net.steady import Steady
@@ -116,7 +116,7 @@ class Asking:
         self._order = count()
         self._open: dict[asyncio.Task[None], float] = {}
         self._open_in: Counter[Hashable] = Counter()
-        self._waiting: Lanes[_Question] = Lanes(lambda question: question.lane)
+        self._waiting: FairQueue[_Question] = FairQueue(lambda question: question.lane)
         self._news = asyncio.Event()
 
     def look(self, reader: Hashable, probes: Collection[Probe]) -> dict[Probe, Answer]:

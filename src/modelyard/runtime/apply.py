@@ -14,9 +14,9 @@ import msgspec
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem
+from modelyard.core.diff import fingerprint, first_difference
 from modelyard.core.errors import ModelyardError
-from modelyard.core.intent import fingerprint, first_difference
-from modelyard.core.managed import as_applied
+from modelyard.core.managed_fields import as_applied
 from modelyard.core.plan import Child, Later, Once, Outcome, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Key, Ref, Resource
@@ -36,7 +36,7 @@ from modelyard.runtime.contest import WINDOW
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.contest import Contest

@@ -18,7 +18,7 @@ from modelyard.core.resources import POD, Key, Ref, Resource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kube.errors import KubeError
 
     Changed = Callable[[Stored | None, Stored | None], None]

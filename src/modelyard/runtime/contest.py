@@ -16,7 +16,7 @@ from modelyard.core.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.runtime.clock import Clock
 
 REPAIRS: Final = 10

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from modelyard.core.objects import Json, Stored
     from modelyard.core.resources import Resource
-    from modelyard.core.stored import Json, Stored
     from modelyard.kinds.contract import Kind, Object
     from modelyard.kube.client import Client
     from modelyard.runtime.apply import Applier

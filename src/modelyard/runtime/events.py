@@ -16,7 +16,7 @@ from modelyard.core.resources import EVENT
 from modelyard.kube.errors import Forbidden, KubeError
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
     from modelyard.runtime.clock import Clock
 

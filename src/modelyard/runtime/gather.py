@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from modelyard.core import names
+from modelyard.core.objects import Stored
 from modelyard.core.resources import SECRET, Key, Resource
-from modelyard.core.stored import Stored
 from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.reading import Reading
 from modelyard.kube.errors import NotFound

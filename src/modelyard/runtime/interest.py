@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator
     from typing import Any
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 _log = structlog.get_logger()
 

@@ -23,7 +23,7 @@ from modelyard.kube.watch import Target, follow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
 
 _log = structlog.get_logger()

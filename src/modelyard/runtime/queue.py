@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from modelyard.core.lanes import Lanes
+from modelyard.core.fair_queue import FairQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -30,7 +30,7 @@ class Queue(Generic[T]):
 
     def __init__(self, clock: Clock, backoff: Backoff, lane_of: Callable[[T], Hashable] = lambda _: None) -> None:
         self._clock, self._backoff = clock, backoff
-        self._ready: Lanes[T] = Lanes(lane_of)
+        self._ready: FairQueue[T] = FairQueue(lane_of)
         self._since: dict[T, float] = {}
         self._working: set[T] = set()
         self._again: set[T] = set()

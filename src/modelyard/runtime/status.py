@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Kind
 
 Json = dict[str, Any]

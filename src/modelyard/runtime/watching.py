@@ -19,7 +19,7 @@ from modelyard.runtime.interest import Interest, Item
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Kind
     from modelyard.kube.client import Client
     from modelyard.kube.errors import KubeError

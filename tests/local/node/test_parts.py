@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.core.stored import Metadata
+from modelyard.core.objects import Metadata
 from modelyard.local.node import kernel
 from modelyard.local.node.addresses import Address
 from modelyard.local.node.environment import past_proxies

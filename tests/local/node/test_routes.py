@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import SERVICE, Key
-from modelyard.core.stored import Stored
 from modelyard.local.node.addresses import Place
 from modelyard.local.node.routes import Route, routes
 from modelyard.local.node.services import ENDPOINT_SLICE

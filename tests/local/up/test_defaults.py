@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.errors import SpecInvalid
-from modelyard.core.stored import Stored
+from modelyard.core.objects import Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
 from modelyard.local.up.defaults import YARD, for_source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
-from modelyard.core.stored import Stored
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.shared.models import MODEL
 from modelyard.local.node.addresses import Place

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem, stored_condition
-from modelyard.core.intent import first_difference
+from modelyard.core.diff import first_difference
+from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import Later
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
-from modelyard.core.stored import Json, Stored
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.naming import priority_class

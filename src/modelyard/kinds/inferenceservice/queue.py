@@ -21,7 +21,7 @@ from modelyard.kinds.shared import scheduling
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.shared.scheduling import Placement

@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem, stored_condition
+from modelyard.core.objects import Stored
 from modelyard.core.reasons import PROBLEMS, Reason
-from modelyard.core.stored import Stored
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
 from modelyard.kinds.shared import weights
 from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 

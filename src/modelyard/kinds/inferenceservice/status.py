@@ -21,8 +21,8 @@ from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
 from modelyard.kinds.shared import autoscale, downloads, scheduling
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
     from modelyard.core.plan import Outcome
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.inferenceservice.facts import Pods

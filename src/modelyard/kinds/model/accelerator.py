@@ -12,8 +12,8 @@ from modelyard.kinds.shared import gpu
 from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
     from modelyard.core.policy import Policy
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Seen
     from modelyard.kinds.shared.models import ModelSpec
 

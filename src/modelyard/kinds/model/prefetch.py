@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem
+from modelyard.core.diff import fingerprint
 from modelyard.core.exitcodes import Code
-from modelyard.core.intent import fingerprint
 from modelyard.core.plan import Later, Once
 from modelyard.core.policy import CacheMode
 from modelyard.core.probes import LogTail
@@ -29,8 +29,8 @@ from modelyard.kinds.shared.models import MODEL, MODEL_LABEL, Accelerator, Forma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.objects import Stored
     from modelyard.core.policy import Policy
-    from modelyard.core.stored import Stored
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.shared.models import ModelSpec
 

@@ -25,8 +25,8 @@ from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL, Accelerator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.objects import Json, Stored
     from modelyard.core.policy import Policy
-    from modelyard.core.stored import Json, Stored
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.shared.models import ModelSpec
 

@@ -13,7 +13,7 @@ from modelyard.core.source import parse
 from modelyard.kinds.contract import Rule
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Metadata
+    from modelyard.core.objects import Metadata
     from modelyard.kinds.shared.models import ModelSpec
 
 _FIELD: Final = "spec.source"

@@ -21,8 +21,8 @@ from modelyard.kinds.model.upstream import upstream
 from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Json
     from modelyard.core.plan import Outcome
-    from modelyard.core.stored import Json
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.shared.models import ModelSpec
 

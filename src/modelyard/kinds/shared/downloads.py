@@ -21,7 +21,7 @@ from modelyard.kinds.shared import podtrouble
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 Json = dict[str, Any]
 

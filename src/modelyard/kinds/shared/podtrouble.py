@@ -18,7 +18,7 @@ from modelyard.kinds.shared import scheduling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ from modelyard.core.quantities import quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 _COUNTED: Final = re.compile(r"\d+/\d+ nodes are available: (?P<complaints>.*)", re.DOTALL)
 _AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*", re.DOTALL)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Object, Seen
 
 ROTATION = Later(60.0, "Secrets are read by name, not watched")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
-from modelyard.core.intent import fingerprint
+from modelyard.core.diff import fingerprint
 from modelyard.core.plan import Child, Replicas
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, SERVICE, Resource
@@ -19,7 +19,7 @@ from modelyard.core.resources import DEPLOYMENT, SERVICE, Resource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 Json = dict[str, Any]
 

@@ -26,7 +26,7 @@ from modelyard.local.storage import STORAGE_CLASS, standard_class
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
 
 PROVISIONER: Final = "modelyard.dev/folders"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from modelyard.core.objects import Metadata
 from modelyard.core.quantities import quantity
-from modelyard.core.stored import Metadata
 from modelyard.local.node.podspec import PodSpec
 from modelyard.local.node.sources import ConfigMissing
 from modelyard.local.node.status import HOST

@@ -9,8 +9,8 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
-    from modelyard.core.stored import Stored
     from modelyard.kube.errors import KubeError
 
 _log = structlog.get_logger()

@@ -30,7 +30,7 @@ from modelyard.local.node.volumes import Volumes
 from modelyard.local.node.warnings import Warnings, event
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Metadata, Stored
+    from modelyard.core.objects import Metadata, Stored
     from modelyard.local.node.podspec import Container
     from modelyard.local.node.probes import Asked
     from modelyard.local.node.site import Site

@@ -16,8 +16,8 @@ from modelyard.local.node.folders import PodFolder, pod_uids
 from modelyard.local.node.pod import PodLife
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
-    from modelyard.core.stored import Stored
     from modelyard.kube.errors import KubeError
     from modelyard.local.node.probes import Asked
     from modelyard.local.node.site import Site

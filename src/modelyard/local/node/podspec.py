@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 Amount = str | int
 

@@ -18,7 +18,7 @@ from modelyard.local.node.addresses import MANY, Place, service_places
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
 
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 _NO_ADDRESS: Final = frozenset({"", "None"})

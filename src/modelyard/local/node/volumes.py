@@ -22,7 +22,7 @@ from modelyard.local.node.podspec import ClaimSource, HostPath
 from modelyard.local.node.sources import ConfigMissing, Sources
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
     from modelyard.local.node.downward import Self
     from modelyard.local.node.folders import PodFolder

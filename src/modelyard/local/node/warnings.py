@@ -15,7 +15,7 @@ from modelyard.core import events
 from modelyard.core.events import Reporter
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
 
 _QUIET_SECONDS: Final = 600.0
 

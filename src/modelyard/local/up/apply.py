@@ -16,7 +16,7 @@ from modelyard.manifests.documents import BadManifest, Document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kube.client import Client
 
 # By the name that kubectl uses, so that a later `kubectl apply --server-side` of the same file meets no conflict.

@@ -18,8 +18,8 @@ from modelyard.local.node.times import timestamp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Resource
-    from modelyard.core.stored import Stored
     from modelyard.kube.client import Client
 
 # Those that users write themselves lead to servers of their own, and nobody would write them again.

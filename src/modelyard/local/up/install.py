@@ -16,7 +16,7 @@ from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
     from modelyard.kube.client import Client
 
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -13,7 +13,7 @@ from modelyard.local.node.names import local_names
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from modelyard.core.stored import Json, Stored
+    from modelyard.core.objects import Json, Stored
     from modelyard.local.node.names import Places
 
 _NAMESPACE: Final = "default"

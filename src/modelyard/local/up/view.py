@@ -14,7 +14,7 @@ from modelyard.local.up.rows import Row, rows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from modelyard.core.stored import Stored
+    from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
     from modelyard.local.node.names import Places
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelyard.core.intent import fingerprint, first_difference
+from modelyard.core.diff import fingerprint, first_difference
 from tests.core.leaves import changed, leaves, may_be_absent, removed
 
 

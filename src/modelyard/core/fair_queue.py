@@ -17,7 +17,7 @@ T = TypeVar("T", bound="Hashable")
 _URGENT: Final = object()
 
 
-class Lanes(Generic[T]):
+class FairQueue(Generic[T]):
     """Every key waits at most once. Within a lane the first comes first."""
 
     def __init__(self, lane_of: Callable[[T], Hashable]) -> None:

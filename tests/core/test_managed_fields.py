@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.managed import as_applied
+from modelyard.core.managed_fields import as_applied
 
 if TYPE_CHECKING:
-    from modelyard.core.stored import Json
+    from modelyard.core.objects import Json
 
 
 def entry(manager: str, operation: str = "Update", fields: Json | None = None, **more: Any) -> Json:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, NODE, SERVICE, Key, Ref, Resource
-from modelyard.core.stored import Stored
 
 OWNERS = [
     {"apiVersion": "v1", "kind": "ConfigMap", "name": "reader", "uid": "u1"},
