@@ -21,7 +21,7 @@ from modelyard.core.plan import Child
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Resource
 from modelyard.kinds.contract import Named, Seen
 from modelyard.kinds.decode import decode
-from modelyard.kinds.reading import Reading
+from modelyard.kinds.gather import Gathering
 from modelyard.kube import config, wire
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import complete, in_namespace_of, with_owner
@@ -116,7 +116,7 @@ class Floor:
         while any((needed.resource, item.meta.key) not in self._known for needed, _ in self._subject.needs):
             await asyncio.sleep(_MOMENT_SECONDS)
         obj = decode(kind, item)
-        reading = Reading(kind, obj, Seen(datetime.now(UTC)))
+        reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
         for read in reading:
             reading.found(read, self._named(read, item) if isinstance(read, Named) else {})
         return kind.plan(obj, reading.seen)

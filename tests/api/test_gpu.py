@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.core.resources import POD
-from modelyard.kinds.inferenceservice.queue import PATIENCE
+from modelyard.kinds.inferenceservice.gpu_queue import PATIENCE
 from modelyard.kinds.shared.gpu import MEMORY_LABEL
 from tests.support.mcps import condition
 from tests.support.services import SERVICES, create_model, create_service, shows, status_writes, until_service

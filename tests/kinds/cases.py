@@ -26,7 +26,7 @@ from modelyard.core.times import timestamp
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
-from modelyard.kinds.reading import Reading
+from modelyard.kinds.gather import Gathering
 from modelyard.runtime.apply import complete, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
 from modelyard.runtime.gather import hashed
@@ -167,8 +167,8 @@ def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
     return {"ownerReferences": [{**head, "name": owner.meta.name, "uid": owner.meta.uid}]}
 
 
-def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> Reading:
-    reading = Reading(kind, obj, Seen(NOW, case.policy))
+def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> Gathering:
+    reading = Gathering(kind, obj, Seen(NOW, case.policy))
     for read in reading:
         reading.found(read, _find(kind, obj, world, read))
     return reading

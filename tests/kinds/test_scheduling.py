@@ -6,7 +6,7 @@ import pytest
 
 from modelyard.core.objects import Stored
 from modelyard.core.resources import POD
-from modelyard.kinds.shared import podtrouble
+from modelyard.kinds.shared import pod_problems
 from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume, look
 
 MESSAGES = {
@@ -64,7 +64,7 @@ def test_a_pod_that_waits_for_its_claim_is_told_from_others(complaint: str, expe
 
 def test_a_claim_that_is_being_deleted_is_let_go_by_those_who_use_it():
     placement = Placement(waits=True, complaint='persistentvolumeclaim "llmkube-model-cache" is being deleted')
-    assert "set spec.replicas" in podtrouble.unscheduled(placement, podtrouble.USUAL).remedy
+    assert "set spec.replicas" in pod_problems.unscheduled(placement, pod_problems.USUAL).remedy
 
 
 def test_devices_are_what_has_a_domain_in_its_name():

@@ -16,7 +16,7 @@ from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.decode import decode
-from modelyard.kinds.reading import Reading
+from modelyard.kinds.gather import Gathering
 from modelyard.manifests.documents import read_files
 from modelyard.manifests.render import documents
 from modelyard.manifests.unknown import unknown_fields
@@ -71,7 +71,7 @@ def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     """Return what is seen when nothing exists yet but the manifests of the file."""
-    reading = Reading(kind, obj, Seen(datetime.now(UTC)))
+    reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
     for read in reading:
         reading.found(read, _find(read, obj, given))
     return reading.seen

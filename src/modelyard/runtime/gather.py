@@ -13,7 +13,7 @@ from modelyard.core import names
 from modelyard.core.objects import Stored
 from modelyard.core.resources import SECRET, Key, Resource
 from modelyard.kinds.contract import Every, Named, Owned, Seen
-from modelyard.kinds.reading import Reading
+from modelyard.kinds.gather import Gathering
 from modelyard.kube.errors import NotFound
 from modelyard.runtime.cache import OwnerKey
 from modelyard.runtime.interest import Item, matches
@@ -58,7 +58,7 @@ class Gather:
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
-        reading = Reading(kind, obj, Seen(self._clock.now(), self._policy))
+        reading = Gathering(kind, obj, Seen(self._clock.now(), self._policy))
         for read in reading:
             if read.resource == SECRET:
                 # What was read before it, for the first time, may change while we wait for its answer.

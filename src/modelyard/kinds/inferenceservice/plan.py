@@ -8,8 +8,8 @@ from modelyard.core.plan import Child, Plan
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.inferenceservice import facts, naming, pod, references
-from modelyard.kinds.inferenceservice.serving import serving
+from modelyard.kinds.inferenceservice import naming, observed, pod, references
+from modelyard.kinds.inferenceservice.resolved import serving
 from modelyard.kinds.shared import autoscale, secrets, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Ref, Resource
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
-    from modelyard.kinds.inferenceservice.serving import Serving
+    from modelyard.kinds.inferenceservice.resolved import Serving
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
         delete=autoscale.leftovers(scaling, seen),
-        look_again=facts.look_again(service, seen),
+        look_again=observed.look_again(service, seen),
     )
 
 

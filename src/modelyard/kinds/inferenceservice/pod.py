@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from modelyard.engines.contract import Engine
     from modelyard.kinds.contract import Object
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-    from modelyard.kinds.inferenceservice.serving import Serving
+    from modelyard.kinds.inferenceservice.resolved import Serving
 
 Json = dict[str, Any]
 

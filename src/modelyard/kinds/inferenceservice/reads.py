@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import download, naming, queue, references
-from modelyard.kinds.shared import weights
+from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, naming, references
+from modelyard.kinds.shared import model_volumes
 from modelyard.kinds.shared.models import MODEL
 
 if TYPE_CHECKING:
@@ -26,6 +26,6 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
         if reference:
             yield Named(MODEL, reference.name)
         if reference and reference.spec:
-            yield from weights.reads(reference.spec)
-    yield from queue.reads(service, seen)
-    yield from download.reads(service, seen)
+            yield from model_volumes.reads(reference.spec)
+    yield from gpu_queue.reads(service, seen)
+    yield from fetch_progress.reads(service, seen)

@@ -16,7 +16,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
-from modelyard.kinds.shared import weights
+from modelyard.kinds.shared import model_volumes
 from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Pr
             f"the spec of the Model {name} named by {field} is not valid",
             f"look at its status with `kubectl describe model {name}` and correct it",
         )
-    if problem := weights.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
+    if problem := model_volumes.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
     return _waiting(name, reference.stored) if reference.spec.prefetch else None
 
@@ -121,4 +121,4 @@ def _failed(name: str, ready: Json) -> Problem:
 def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
     if model.hardware.accelerator is Accelerator.METAL:
         return None
-    return weights.unfit(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))
+    return model_volumes.unfit(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))

@@ -13,19 +13,19 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import download, facts, phases, queue
+from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, observed, phases
 from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
-from modelyard.kinds.inferenceservice.cautions import cautions
+from modelyard.kinds.inferenceservice.ignored_fields import cautions
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
-from modelyard.kinds.shared import autoscale, downloads, scheduling
+from modelyard.kinds.shared import autoscale, fetch_report, scheduling
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-    from modelyard.kinds.inferenceservice.facts import Pods
+    from modelyard.kinds.inferenceservice.observed import Pods
 
 Json = dict[str, Any]
 
@@ -41,8 +41,8 @@ def stuck(before: Json, problem: Problem) -> Json:
 
 def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome) -> InferenceServiceStatus:
     """Return the status of one service."""
-    pods = facts.look(seen)
-    known = facts.gather(service, seen, outcome, pods)
+    pods = observed.look(seen)
+    known = observed.gather(service, seen, outcome, pods)
     verdict = phases.judge(known)
     deployment, address = seen.one(Owned(DEPLOYMENT)), endpoint(service, seen.one(Owned(SERVICE)))
     waiting = pods.waiting if known.wanted else None
@@ -57,12 +57,12 @@ def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcom
         effective_priority=priority(service, seen),
         scheduling_status=scheduling_status(verdict, waiting),
         scheduling_message=waiting.complaint if waiting else "",
-        waiting_for=facts.waiting_for(pods) if known.wanted else "",
-        queue_position=queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
+        waiting_for=observed.waiting_for(pods) if known.wanted else "",
+        queue_position=gpu_queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
         conditions=(
             condition("Ready", verdict.phase is Phase.READY, verdict.why.reason, verdict.why.message),
             available(known, verdict, reachable=bool(address)),
-            progressing(known, verdict, download.progress(service, seen)),
+            progressing(known, verdict, fetch_progress.progress(service, seen)),
             degraded(known, verdict),
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
@@ -167,9 +167,9 @@ def transfer(
     service: Object[InferenceServiceSpec], known: Facts, pods: Pods, deployment: Stored | None
 ) -> tuple[Condition, ...]:
     """State whether weights get into the pods, if pods fetch any."""
-    if known.wanted == 0 or not downloads.fetches(template(deployment)):
+    if known.wanted == 0 or not fetch_report.fetches(template(deployment)):
         return ()
-    ends = [ended for pod in pods.latest if (ended := downloads.outcome(pod))]
+    ends = [ended for pod in pods.latest if (ended := fetch_report.outcome(pod))]
     for problem in (ended.problem for ended in ends if ended.problem):
         return (failing("ModelTransferHealthy", problem),)
     # That weights have arrived is not worth a write of its own, unless somebody was told that they were on their way.

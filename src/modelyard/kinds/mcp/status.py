@@ -12,7 +12,7 @@ from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.mcp.api import McpStatus, ServerReport
 from modelyard.kinds.mcp.reads import checked_template, handshake, service_name, tls_secret
-from modelyard.kinds.shared import autoscale, podtrouble, workloads
+from modelyard.kinds.shared import autoscale, pod_problems, workloads
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -51,7 +51,7 @@ def available(seen: Seen, done: workloads.Progress) -> Condition:
     """State whether pods serve."""
     if seen.one(Owned(DEPLOYMENT)) is None:
         return condition("Available", False, Reason.STARTING, "there is no Deployment")
-    trouble = None if done.complete else podtrouble.first_trouble(seen.all(Owned(POD)))
+    trouble = None if done.complete else pod_problems.first_trouble(seen.all(Owned(POD)))
     return workloads.available(done, trouble or done.problem)
 
 

@@ -9,7 +9,7 @@ from modelyard.core.resources import JOB
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.model import prefetch
 from modelyard.kinds.model.prefetch import Stage
-from modelyard.kinds.shared import secrets, weights
+from modelyard.kinds.shared import model_volumes, secrets
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def plan(model: Object[ModelSpec], seen: Seen) -> Plan:
     """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
-    if problem := weights.trouble(model.spec, seen):
+    if problem := model_volumes.trouble(model.spec, seen):
         return Plan(blocked=problem, look_again=secrets.look_again(model, seen.now, problem))
     jobs = tuple(job.ref for job in seen.all(Owned(JOB)))
     rotation = secrets.ROTATION if model.spec.source_secret_ref else None

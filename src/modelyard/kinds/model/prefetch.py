@@ -22,8 +22,8 @@ from modelyard.core.resources import JOB, POD, SECRET
 from modelyard.core.source import S3, Hub, Web, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Asked, Named, Owned
-from modelyard.kinds.model import presence
-from modelyard.kinds.shared import downloader, downloads, labels, pods, podtrouble, secrets, weights
+from modelyard.kinds.model import weights_present
+from modelyard.kinds.shared import fetch_container, fetch_report, labels, model_volumes, pod_problems, pods, secrets
 from modelyard.kinds.shared.models import MODEL, MODEL_LABEL, Accelerator, Format
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ RETRY_SECONDS: Final = 600.0
 SETTLING_SECONDS: Final = 10.0
 
 _KEPT_SECONDS: Final = 86400
-_HOPELESS: Final = tuple(int(code) for code in downloads.ENDINGS if code != Code.TRANSIENT)
+_HOPELESS: Final = tuple(int(code) for code in fetch_report.ENDINGS if code != Code.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
 
 
@@ -80,28 +80,28 @@ def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
     yield Owned(JOB)
     if not is_wanted(model.spec, seen.policy):
         return
-    yield presence.CACHE
+    yield weights_present.CACHE
     yield Owned(POD)
     if log := _log(seen):
         yield log
 
 
 def _log(seen: Seen) -> Asked | None:
-    pods_at_work = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and downloads.running(pod))
+    pods_at_work = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and fetch_report.running(pod))
     pod = next(pods_at_work, None)
-    return Asked(LogTail(pod.meta.namespace, pod.meta.name, downloads.CONTAINER)) if pod else None
+    return Asked(LogTail(pod.meta.namespace, pod.meta.name, fetch_report.CONTAINER)) if pod else None
 
 
 def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
     """Return how far the prefetch is. Only where it is wanted."""
     job = seen.one(Owned(JOB))
     if job is None:
-        memory = presence.remembered(model, seen)
+        memory = weights_present.remembered(model, seen)
         return Stage.DONE if memory and memory.confirmed else Stage.TO_BEGIN
     wanted = _notes(model, seen)
     if complete := _ended(job, "Complete"):
         since = str(complete.get("lastTransitionTime", ""))
-        same = job.meta.annotation(ORDER) == wanted[ORDER] and presence.has_cache(seen, since)
+        same = job.meta.annotation(ORDER) == wanted[ORDER] and weights_present.has_cache(seen, since)
         return Stage.DONE if same else Stage.OUTDATED
     failed = _ended(job, "Failed")
     if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _wait(job, seen) <= 0):
@@ -142,7 +142,7 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
 def trouble(seen: Seen) -> Problem | None:
     """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
     settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
-    return podtrouble.first_trouble(settled, downloads.REMEDIES)
+    return pod_problems.first_trouble(settled, fetch_report.REMEDIES)
 
 
 def settling(seen: Seen) -> Later | None:
@@ -162,7 +162,7 @@ def progress(seen: Seen) -> str:
     """Return how far the download is, in words; empty when nobody says."""
     log = _log(seen)
     answer = seen.answer(log) if log else None
-    return downloads.progress(answer.value) if answer and answer.ok else ""
+    return fetch_report.progress(answer.value) if answer and answer.ok else ""
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:
@@ -171,10 +171,12 @@ def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:
     return (*storage(model, seen.policy).claims, Once(JOB, body["metadata"]["name"], body))
 
 
-def storage(model: Object[ModelSpec], policy: Policy) -> weights.Storage:
+def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:
     """Return how weights get into a pod whose engine is the usual one for their format."""
     loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
-    return weights.storage(weights.Wanted(model.meta.namespace, model.meta.name, model.spec), loads, policy, "")
+    return model_volumes.storage(
+        model_volumes.Wanted(model.meta.namespace, model.meta.name, model.spec), loads, policy, ""
+    )
 
 
 def _body(model: Object[ModelSpec], seen: Seen) -> Json:
@@ -197,7 +199,7 @@ def _labels(name: str) -> dict[str, str]:
 
 def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
     spec = _spec(model, seen.policy)
-    name = downloader.secret_name(model.spec, parse(model.spec.source))
+    name = fetch_container.secret_name(model.spec, parse(model.spec.source))
     secret = secrets.digest(seen.one(Named(SECRET, name))) if name else ""
     (container,) = spec["template"]["spec"]["containers"]
     return {
@@ -233,4 +235,4 @@ def _rules() -> list[Json]:
 
 
 def _ended_with(*codes: int) -> Json:
-    return {"containerName": downloads.CONTAINER, "operator": "In", "values": list(codes)}
+    return {"containerName": fetch_report.CONTAINER, "operator": "In", "values": list(codes)}

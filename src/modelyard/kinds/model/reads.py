@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.kinds.model import accelerator, prefetch, presence, upstream
-from modelyard.kinds.shared import weights
+from modelyard.kinds.model import accelerator, prefetch, upstream, weights_present
+from modelyard.kinds.shared import model_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that plan and status depend on."""
-    yield from weights.reads(model.spec)
+    yield from model_volumes.reads(model.spec)
     yield from prefetch.reads(model, seen)
-    yield from presence.reads(model, seen.policy)
+    yield from weights_present.reads(model, seen.policy)
     if nodes := accelerator.nodes(model.spec, seen.policy):
         yield nodes
     if question := upstream.question(model, seen.policy):

@@ -12,12 +12,12 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
 from modelyard.kinds.contract import Named
-from modelyard.kinds.model import accelerator, cautions, prefetch
+from modelyard.kinds.model import accelerator, ignored_fields, prefetch
 from modelyard.kinds.model.api import ModelStatus, Phase
 from modelyard.kinds.model.prefetch import Stage
-from modelyard.kinds.model.presence import Presence, presence
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.model.upstream import upstream
+from modelyard.kinds.model.weights_present import Presence, presence
 from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome) -> ModelSt
             *conditions(stands),
             present.said,
             known.said,
-            cautions.fields_ignored(spec, seen.policy, known.gguf),
+            ignored_fields.fields_ignored(spec, seen.policy, known.gguf),
         ),
     )
 

@@ -19,15 +19,15 @@ from modelyard.core.reasons import Reason
 from modelyard.core.source import Hub, Web, parse
 from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Asked
-from modelyard.kinds.model.presence import is_same_source, stated_before
-from modelyard.kinds.shared import weights
+from modelyard.kinds.model.weights_present import is_same_source, stated_before
+from modelyard.kinds.shared import model_volumes
 from modelyard.kinds.shared.models import Format, RefreshPolicy
 
 if TYPE_CHECKING:
     from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer
     from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.model.presence import Presence
+    from modelyard.kinds.model.weights_present import Presence
     from modelyard.kinds.shared.models import ModelSpec
 
 TYPE: Final = "SourceDrifted"
@@ -80,7 +80,7 @@ def _url(spec: ModelSpec) -> str:
         case Web():
             return source.url
         case Hub():
-            return weights.hub_url(source)
+            return model_volumes.hub_url(source)
     return ""
 
 

@@ -10,8 +10,8 @@ from modelyard.core.objects import Metadata, Stored
 from modelyard.core.probes import LogTail
 from modelyard.core.resources import DEPLOYMENT, Key
 from modelyard.kinds.contract import Asked, Named, Object, Seen
+from modelyard.kinds.gather import ROUNDS, Gathering
 from modelyard.kinds.mcp import MCP
-from modelyard.kinds.reading import ROUNDS, Reading
 from tests.kinds.cases import NOW
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def named(number: int) -> Named:
     return Named(DEPLOYMENT, f"child-{number}")
 
 
-def read_all(reads: Callable[[Object[Any], Seen], Iterable[Read]]) -> Reading:
-    reading = Reading(msgspec.structs.replace(MCP, reads=reads), OBJ, Seen(NOW))
+def read_all(reads: Callable[[Object[Any], Seen], Iterable[Read]]) -> Gathering:
+    reading = Gathering(msgspec.structs.replace(MCP, reads=reads), OBJ, Seen(NOW))
     for read in reading:
         assert isinstance(read, Named)
         reading.found(

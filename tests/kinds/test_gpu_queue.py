@@ -11,7 +11,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.resources import POD, Key
 from modelyard.kinds.contract import Every
 from modelyard.kinds.inferenceservice.api import CREATED
-from modelyard.kinds.inferenceservice.queue import Ahead, Rank
+from modelyard.kinds.inferenceservice.gpu_queue import Ahead, Rank
 from modelyard.runtime.interest import Interest, Item
 
 ME = Item("inferenceservice", Key("here", "me"))

@@ -20,7 +20,7 @@ from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, is_collection, parts, redacted
 from modelyard.engines.contract import Loads
 from modelyard.kinds.shared import pods
-from modelyard.kinds.shared.downloads import CONTAINER
+from modelyard.kinds.shared.fetch_report import CONTAINER
 from modelyard.kinds.shared.models import Format, ModelSpec, RefreshPolicy
 
 if TYPE_CHECKING:

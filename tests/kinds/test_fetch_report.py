@@ -14,7 +14,7 @@ from modelyard.core.exitcodes import Code
 from modelyard.core.objects import Stored
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD
-from modelyard.kinds.shared import downloads
+from modelyard.kinds.shared import fetch_report
 
 SOURCE = Path(weights.__file__).parent
 
@@ -25,7 +25,7 @@ def pod(*statuses: dict[str, object]) -> Stored:
 
 
 def test_every_way_in_which_a_fetch_fails_is_known():
-    assert set(downloads.ENDINGS) == set(Code) - {Code.OK, Code.STOPPED}
+    assert set(fetch_report.ENDINGS) == set(Code) - {Code.OK, Code.STOPPED}
 
 
 def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_the_kinds():
@@ -33,13 +33,13 @@ def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_
     # The kinds never pass these two together with what they clash with.
     options = {option for text in texts for option in re.findall(r"--[a-z0-9-]+", text)} - {"--all", "--link"}
     assert "--file" in options
-    assert {option for option in options if downloads.in_our_words(option) == option} == set()
+    assert {option for option in options if fetch_report.in_our_words(option) == option} == set()
 
 
 def test_only_sizes_are_rounded_and_long_numbers_in_names_stay():
     line = '{"message":"no file m-20240919.gguf among 1073741824 bytes of 1610612736 bytes","remedy":""}'
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": line}}}
-    report = downloads.report(pod(ended))
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": line}}}
+    report = fetch_report.report(pod(ended))
     assert report
     assert report.problem
     assert report.problem.message == "no file m-20240919.gguf among 1.0 GiB of 1.5 GiB"
@@ -47,8 +47,8 @@ def test_only_sizes_are_rounded_and_long_numbers_in_names_stay():
 
 def test_success_carries_what_was_fetched():
     line = '{"result":"ok","message":"","remedy":"","bytes":5,"sha256":"ab","file":"m.gguf"}'
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
-    assert downloads.report(pod(ended)) == downloads.Report(bytes=5, sha256="ab", file="m.gguf")
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
+    assert fetch_report.report(pod(ended)) == fetch_report.Report(bytes=5, sha256="ab", file="m.gguf")
 
 
 @pytest.mark.parametrize(
@@ -56,57 +56,59 @@ def test_success_carries_what_was_fetched():
 )
 def test_what_no_status_should_hold_is_not_believed(odd: dict[str, Any]):
     line = json.dumps({"result": "ok", "bytes": 1, "file": "m.gguf", **odd})
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
-    assert downloads.report(pod(ended)) == downloads.Report()
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 0, "message": line}}}
+    assert fetch_report.report(pod(ended)) == fetch_report.Report()
 
 
 def test_a_downloader_without_a_last_word_was_successful_all_the_same():
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
-    assert downloads.report(pod(ended)) == downloads.Report()
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
+    assert fetch_report.report(pod(ended)) == fetch_report.Report()
 
 
 def test_nothing_is_known_of_a_pod_that_has_no_downloader_or_none_that_ended():
-    assert downloads.report(pod()) is None
-    assert downloads.outcome(pod()) is None
-    assert downloads.report(pod({"name": downloads.CONTAINER, "state": {"waiting": {}}})) is None
+    assert fetch_report.report(pod()) is None
+    assert fetch_report.outcome(pod()) is None
+    assert fetch_report.report(pod({"name": fetch_report.CONTAINER, "state": {"waiting": {}}})) is None
 
 
 def test_a_downloader_that_runs_once_more_after_a_success_has_not_ended():
-    again = {"name": downloads.CONTAINER, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 0}}}
-    assert downloads.report(pod(again)) is None
-    assert downloads.running(pod(again)) == downloads.CONTAINER
+    again = {"name": fetch_report.CONTAINER, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 0}}}
+    assert fetch_report.report(pod(again)) is None
+    assert fetch_report.running(pod(again)) == fetch_report.CONTAINER
 
 
 def test_a_pod_has_its_weights_when_all_its_downloaders_have_ended_well():
-    model = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
-    draft = {"name": f"draft-{downloads.CONTAINER}", "state": {"running": {}}}
-    assert downloads.outcome(pod(model, draft)) is None
-    assert downloads.outcome(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}})) == downloads.Report()
+    model = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
+    draft = {"name": f"draft-{fetch_report.CONTAINER}", "state": {"running": {}}}
+    assert fetch_report.outcome(pod(model, draft)) is None
+    assert (
+        fetch_report.outcome(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}})) == fetch_report.Report()
+    )
 
 
 @pytest.mark.parametrize("code", [137, Code.STOPPED])
 def test_a_downloader_that_was_ended_from_outside_tells_nothing_of_the_weights(code: int):
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
-    assert downloads.report(pod(ended)) is None
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+    assert fetch_report.report(pod(ended)) is None
 
 
 def test_a_downloader_that_lacked_memory_says_so():
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
-    report = downloads.report(pod(ended))
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+    report = fetch_report.report(pod(ended))
     assert report
     assert report.problem
     assert report.problem.reason is Reason.OUT_OF_MEMORY
 
 
 def test_a_word_that_is_no_json_is_no_word():
-    ended = {"name": downloads.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": "Killed"}}}
-    report = downloads.report(pod(ended))
+    ended = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 12, "message": "Killed"}}}
+    report = fetch_report.report(pod(ended))
     assert report
     assert report.problem
     assert report.problem.message == "the source is not there"
 
 
 def test_the_result_is_no_progress():
-    assert downloads.progress({"result": "ok", "bytes": 5}) == ""
-    assert downloads.progress({}) == ""
-    assert downloads.progress({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"
+    assert fetch_report.progress({"result": "ok", "bytes": 5}) == ""
+    assert fetch_report.progress({}) == ""
+    assert fetch_report.progress({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"

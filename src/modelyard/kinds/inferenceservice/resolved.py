@@ -15,9 +15,9 @@ from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
 from modelyard.kinds.inferenceservice import references
-from modelyard.kinds.shared import downloader, downloads, gpu, weights
+from modelyard.kinds.shared import fetch_container, fetch_report, gpu, model_volumes
 from modelyard.kinds.shared.gpu import Devices
-from modelyard.kinds.shared.weights import Storage
+from modelyard.kinds.shared.model_volumes import Storage
 
 if TYPE_CHECKING:
     from modelyard.core.policy import Policy
@@ -55,7 +55,7 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
     gpus = gpu.spread(main.spec.hardware, devices)
     image = spec.image or seen.policy.images.get(engine.name) or engine.image(gpus)
     storage = _storage(service, main, seen.policy)
-    drafts = _storage(service, draft, seen.policy, prefix=downloads.DRAFT) if draft else Storage()
+    drafts = _storage(service, draft, seen.policy, prefix=fetch_report.DRAFT) if draft else Storage()
     place = Place(
         model=storage.model,
         port=port(spec, engine),
@@ -72,7 +72,7 @@ def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None
         known_image=not spec.image or _is_build_of(image, engine.image(gpus)),
         port=place.port,
         devices=devices,
-        storage=weights.joined(storage, drafts),
+        storage=model_volumes.joined(storage, drafts),
         launch=engine.launch(msgspec.convert(spec, engine.options, from_attributes=True), place),
     )
 
@@ -91,8 +91,8 @@ def port(spec: InferenceServiceSpec, engine: Engine) -> int:
 def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Policy, prefix: str = "") -> Storage:
     assert model.spec, "a Model that is not known is not asked for"
     spec, meta = service.spec, service.meta
-    return weights.storage(
-        weights.Wanted(meta.namespace, model.name, model.spec),
+    return model_volumes.storage(
+        model_volumes.Wanted(meta.namespace, model.name, model.spec),
         ENGINES[spec.runtime].loads,
         policy,
         meta.name,
@@ -119,4 +119,4 @@ def _user(spec: InferenceServiceSpec) -> int:
     0: it was not said.
     """
     asked = (spec.pod_security_context or {}).get("runAsUser")
-    return (asked or downloader.USER) if isinstance(asked, int) else 0
+    return (asked or fetch_container.USER) if isinstance(asked, int) else 0

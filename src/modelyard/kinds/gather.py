@@ -19,7 +19,7 @@ ROUNDS: Final = 3
 """What to read may depend on what was read, this many times over."""
 
 
-class Reading:
+class Gathering:
     """What one object reads. Iterate over it, and tell it of each read what was found.
 
     Questions are only collected: nobody has to wait for their answers.

@@ -1,7 +1,7 @@
 """Whether a model may be served, and how its weights get into a pod. Model and InferenceService share it.
 
 Pure: what it says of claims and Secrets comes from what was seen. The fetching itself is done by the container that is
-built in `downloader.py`, inside the pod.
+built in `fetch_container.py`, inside the pod.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from modelyard.core.resources import SECRET, VOLUME_CLAIM
 from modelyard.core.source import MAIN, S3, Claim, Hub, Local, Source, Web, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Named, Read, Seen
-from modelyard.kinds.shared import downloader, secrets
+from modelyard.kinds.shared import fetch_container, secrets
 from modelyard.kinds.shared.models import Accelerator, ModelSpec
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def reads(spec: ModelSpec) -> Iterator[Read]:
     source = understood(spec)
     if isinstance(source, Claim):
         yield Named(VOLUME_CLAIM, source.claim)
-    if source and (secret := downloader.secret_name(spec, source)):
+    if source and (secret := fetch_container.secret_name(spec, source)):
         yield Named(SECRET, secret)
 
 
@@ -105,7 +105,7 @@ def _source_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | No
         return _claim_trouble(source, seen)
     if spec.hardware.accelerator is Accelerator.METAL:
         return None
-    if downloader.is_lonely_part(source):
+    if fetch_container.is_lonely_part(source):
         return Problem(
             Reason.SOURCE_UNFIT,
             "spec.source names one part of a split model, and the other parts cannot be fetched with it",
@@ -142,7 +142,7 @@ def _is_below(path: str, root: str) -> bool:
 
 def _secret_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
     keys = S3_KEYS if isinstance(source, S3) else ()
-    return secrets.missing(seen, downloader.secret_name(spec, source), keys, "spec.sourceSecretRef")
+    return secrets.missing(seen, fetch_container.secret_name(spec, source), keys, "spec.sourceSecretRef")
 
 
 def storage(
@@ -168,14 +168,14 @@ def storage(
         return Storage()
     if loads is Loads.ITSELF or skip_init:
         return _left_to_the_engine(source)
-    order = downloader.Order(model.namespace, model.name, model.spec, source, loads, prefix)
-    volume = downloader.weights_volume(policy, service)
+    order = fetch_container.Order(model.namespace, model.name, model.spec, source, loads, prefix)
+    volume = fetch_container.weights_volume(policy, service)
     return Storage(
-        model=downloader.path(order, policy),
-        volumes=(volume, *downloader.other_volumes(order, policy)),
-        mounts=({"name": volume["name"], "mountPath": downloader.root(policy), "readOnly": True},),
-        init=(downloader.container(order, policy, env, user),),
-        claims=downloader.claims(policy, service),
+        model=fetch_container.path(order, policy),
+        volumes=(volume, *fetch_container.other_volumes(order, policy)),
+        mounts=({"name": volume["name"], "mountPath": fetch_container.root(policy), "readOnly": True},),
+        init=(fetch_container.container(order, policy, env, user),),
+        claims=fetch_container.claims(policy, service),
     )
 
 
@@ -194,7 +194,7 @@ def joined(one: Storage, other: Storage) -> Storage:
 
 def hub_url(source: Hub) -> str:
     """Return where one file of a repository is; empty when the source names none."""
-    return downloader.resolve_url(source) if source.file else ""
+    return fetch_container.resolve_url(source) if source.file else ""
 
 
 def _mounted(source: Claim, prefix: str) -> Storage:

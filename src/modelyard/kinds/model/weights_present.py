@@ -19,7 +19,7 @@ from modelyard.core.source import Claim, cache_key, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Every, Named
 from modelyard.kinds.model.sizes import size_text
-from modelyard.kinds.shared import downloader, downloads
+from modelyard.kinds.shared import fetch_container, fetch_report
 from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL, Accelerator
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.shared.models import ModelSpec
 
 TYPE = "WeightsPresent"
-CACHE = Named(VOLUME_CLAIM, downloader.SHARED_CLAIM)
+CACHE = Named(VOLUME_CLAIM, fetch_container.SHARED_CLAIM)
 
 
 class Fetched(Struct, frozen=True):
@@ -39,11 +39,11 @@ class Fetched(Struct, frozen=True):
 
     words: tuple[str, ...]
     """What its downloader was told first."""
-    container: str = downloads.CONTAINER
+    container: str = fetch_report.CONTAINER
 
-    def __call__(self, pod: Stored) -> downloads.Report | None:
+    def __call__(self, pod: Stored) -> fetch_report.Report | None:
         """Return what the pod reports; None while it reports nothing, or reports of other weights."""
-        report = downloads.report(pod, self.container)
+        report = fetch_report.report(pod, self.container)
         if report is None or (report.problem is None and not report.file):
             return None
         return report if self.words == self._told(pod)[: len(self.words)] else None
@@ -81,11 +81,13 @@ def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every, ...]:
     source = parse(spec.source)
     if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
         return ()
-    words = downloader.recognised_by(downloader.Order(meta.namespace, meta.name, spec, source, Loads.FILE), policy)
+    words = fetch_container.recognised_by(
+        fetch_container.Order(meta.namespace, meta.name, spec, source, Loads.FILE), policy
+    )
     name = names.short(meta.name)
     return (
         Every(POD, Fetched(words), meta.namespace, ((MODEL_LABEL, name),)),
-        Every(POD, Fetched(words, downloads.DRAFT_CONTAINER), meta.namespace, ((DRAFT_LABEL, name),)),
+        Every(POD, Fetched(words, fetch_report.DRAFT_CONTAINER), meta.namespace, ((DRAFT_LABEL, name),)),
     )
 
 
@@ -114,7 +116,7 @@ def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
         return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _nobody_looks(model.spec)))
     found = [(pod.meta.creation_timestamp or "", read.facet(pod)) for read in brought_by for pod in seen.all(read)]
     latest_last = sorted(found, key=lambda pair: pair[0])
-    reports = [report for _, report in latest_last if isinstance(report, downloads.Report)]
+    reports = [report for _, report in latest_last if isinstance(report, fetch_report.Report)]
     if good := [report for report in reports if report.problem is None and _is_wanted(model.spec, report.sha256)]:
         return _brought(model, good[-1])
     if problem := next((report.problem for report in reversed(reports) if report.problem), None):
@@ -130,7 +132,7 @@ def _nobody_looks(spec: ModelSpec) -> str:
     return "they are on a claim, and whether they are there shows when a pod serves them"
 
 
-def _brought(model: Object[ModelSpec], report: downloads.Report) -> Presence:
+def _brought(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
     before = str(model.before.get("sha256", "")) if is_same_source(model) else ""
     return Presence(
         said=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),

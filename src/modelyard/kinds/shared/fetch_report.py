@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from modelyard.core.conditions import Problem
 from modelyard.core.exitcodes import Code
 from modelyard.core.reasons import Reason
-from modelyard.kinds.shared import podtrouble
+from modelyard.kinds.shared import pod_problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ DRAFT: Final = "draft"
 """The prefix of everything in a pod that has to do with the weights of a draft model."""
 DRAFT_CONTAINER: Final = f"{DRAFT}-{CONTAINER}"
 
-REMEDIES: Final = podtrouble.Remedies(
+REMEDIES: Final = pod_problems.Remedies(
     memory="free memory on its node, or raise what a LimitRange of the namespace gives to containers",
     room="free or add what is missing, or set spec.prefetchTolerations",
 )
@@ -184,7 +184,7 @@ def _read(container: str, ended: Json) -> Report | None:
     code, line = int(ended.get("exitCode", 0)), _result(str(ended.get("message", "")))
     if code == 0:
         return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
-    problem = _problem(code, line) or podtrouble.crash(container, ended, REMEDIES)
+    problem = _problem(code, line) or pod_problems.crash(container, ended, REMEDIES)
     if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
         # Somebody ended it, who may have meant the pod: that says nothing of the weights, and it runs again.
         return None

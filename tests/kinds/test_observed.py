@@ -10,7 +10,7 @@ import pytest
 from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.contract import Owned, Read, Seen
-from modelyard.kinds.inferenceservice import facts
+from modelyard.kinds.inferenceservice import observed
 
 SOONER, LATER = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
 
@@ -35,7 +35,7 @@ def deployment(image: str) -> Stored:
 def latest(image: str, *pods: Stored) -> list[str]:
     there: dict[Read, tuple[Stored, ...]] = {Owned(DEPLOYMENT): (deployment(image),), Owned(POD): pods}
     found = {read: {one.meta.key: one for one in stored} for read, stored in there.items()}
-    return [one.meta.name for one in facts.look(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
+    return [one.meta.name for one in observed.look(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.probes import LogTail
 from modelyard.core.resources import POD
 from modelyard.kinds.contract import Asked, Owned
-from modelyard.kinds.shared import downloads
+from modelyard.kinds.shared import fetch_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
     """Name the log of the first downloader that is at work. The others fetch the same."""
     pods = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting)
-    at_work = ((pod, name) for pod in pods if (name := downloads.running(pod)))
+    at_work = ((pod, name) for pod in pods if (name := fetch_report.running(pod)))
     for pod, name in at_work:
         yield Asked(LogTail(service.meta.namespace, pod.meta.name, name))
         return
@@ -28,4 +28,4 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
 def progress(service: Object[InferenceServiceSpec], seen: Seen) -> str:
     """Return how far it is, in words; empty when nobody downloads or nothing is known."""
     answers = (seen.answer(read) for read in reads(service, seen))
-    return next((downloads.progress(answer.value) for answer in answers if answer), "")
+    return next((fetch_report.progress(answer.value) for answer in answers if answer), "")

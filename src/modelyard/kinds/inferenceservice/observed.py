@@ -22,7 +22,7 @@ from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts
-from modelyard.kinds.shared import autoscale, downloads, podtrouble, scheduling, workloads
+from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
 from modelyard.kinds.shared.scheduling import Placement
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 
-_REMEDIES = podtrouble.Remedies(
+_REMEDIES = pod_problems.Remedies(
     memory="raise spec.resources.memory, so that it gets a node that has enough",
     room="free or add what is missing, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
@@ -68,7 +68,7 @@ def look(seen: Seen) -> Pods:
     waiting = sorted(told, key=lambda one: not one.lacks)
     return Pods(
         latest=_latest(deployment, [pod for pod, _ in pods if not pod.meta.deleting]),
-        failed=_latest(deployment, podtrouble.failed(everybody, seen.now)),
+        failed=_latest(deployment, pod_problems.failed(everybody, seen.now)),
         left=len(pods),
         leaving=sum(pod.meta.deleting for pod, _ in pods),
         ready=sum(placement.ready and not placement.preempted for _, placement in pods),
@@ -83,7 +83,7 @@ def look_again(service: Object[InferenceServiceSpec], seen: Seen) -> Later | Non
     pods = seen.all(Owned(POD))
     waits = [
         *([_BINDING] if any(_binds(scheduling.look(pod), seen.now) for pod in pods) else []),
-        *([_FAILED] if podtrouble.failed(pods, seen.now) else []),
+        *([_FAILED] if pod_problems.failed(pods, seen.now) else []),
         *filter(None, [autoscale.look_again(service.before, seen)]),
     ]
     return min(waits, key=lambda wait: wait.seconds, default=None)
@@ -207,24 +207,24 @@ def _trouble(
             "it starts again when there is room; raise spec.priority to keep its place",
         )
     if pods.waiting:
-        return None if pods.waiting.lacks else podtrouble.unscheduled(pods.waiting, _REMEDIES)
-    if problem := podtrouble.failing(pods.failed):
+        return None if pods.waiting.lacks else pod_problems.unscheduled(pods.waiting, _REMEDIES)
+    if problem := pod_problems.failing(pods.failed):
         return problem
-    fetching = any(downloads.running(pod) for pod in pods.latest)
+    fetching = any(fetch_report.running(pod) for pod in pods.latest)
     return None if fetching else done.problem
 
 
 def _of_pods(pods: Pods) -> Problem | None:
-    found = (_of_download(pod) or podtrouble.of_containers(pod, _REMEDIES) for pod in pods.latest)
+    found = (_of_download(pod) or pod_problems.of_containers(pod, _REMEDIES) for pod in pods.latest)
     return next((problem for problem in found if problem), None)
 
 
 def _of_nodes(pods: Pods) -> Problem | None:
-    return next((problem for pod in pods.latest if (problem := podtrouble.of_node(pod))), None)
+    return next((problem for pod in pods.latest if (problem := pod_problems.of_node(pod))), None)
 
 
 def _of_download(pod: Stored) -> Problem | None:
-    ended = downloads.outcome(pod)
+    ended = fetch_report.outcome(pod)
     return ended.problem if ended else None
 
 

@@ -15,7 +15,7 @@ from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-from modelyard.kinds.inferenceservice.serving import serving
+from modelyard.kinds.inferenceservice.resolved import serving
 from modelyard.kinds.shared import gpu
 from modelyard.kinds.shared.models import Accelerator, Gpu
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.inferenceservice.serving import Serving
+    from modelyard.kinds.inferenceservice.resolved import Serving
     from modelyard.kinds.shared.models import Hardware
 
 FIELDS_IGNORED = "FieldsIgnored"
