@@ -25,7 +25,7 @@ from modelyard.kinds.gather import Gathering
 from modelyard.kube import config, wire
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import complete, in_namespace_of, with_owner
-from modelyard.runtime.watching import OURS
+from modelyard.runtime.informers import OURS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modelyard.core.probes import Probe
     from modelyard.kube.connection import Connection
     from modelyard.net.exchange import Locate
-    from modelyard.runtime.interest import Item
+    from modelyard.runtime.dependents import Item
     from modelyard.runtime.metrics import Metrics
 
 

@@ -12,7 +12,7 @@ from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.local.admin import AdminError
-from modelyard.runtime.contest import REPAIRS
+from modelyard.runtime.drift import REPAIRS
 from tests.support.calls import Match
 from tests.support.faults import HoldEvents, Rule
 from tests.support.mcps import condition, create, says, until_ready, writes

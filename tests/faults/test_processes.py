@@ -9,7 +9,7 @@ import pytest
 
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
-from modelyard.runtime.leader import Terms
+from modelyard.runtime.lease import Terms
 from tests.support import services
 from tests.support.mcps import create, edit, expect_writes, until_ready
 from tests.support.operators import OperatorProcess

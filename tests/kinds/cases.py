@@ -29,8 +29,8 @@ from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.runtime.apply import complete, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
+from modelyard.runtime.dependents import matches
 from modelyard.runtime.gather import hashed
-from modelyard.runtime.interest import matches
 from modelyard.runtime.status import summary
 from tests.runtime.objects import nobody
 

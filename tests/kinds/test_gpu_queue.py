@@ -12,7 +12,7 @@ from modelyard.core.resources import POD, Key
 from modelyard.kinds.contract import Every
 from modelyard.kinds.inferenceservice.api import CREATED
 from modelyard.kinds.inferenceservice.gpu_queue import Ahead, Rank
-from modelyard.runtime.interest import Interest, Item
+from modelyard.runtime.dependents import Dependents, Item
 
 ME = Item("inferenceservice", Key("here", "me"))
 AHEAD = Ahead(Rank(-10, "2026-01-01T00:00:05Z", Key("here", "me")))
@@ -40,9 +40,9 @@ def pod(
 
 
 def woken(old: Stored | None, new: Stored | None) -> dict[Item, float]:
-    interest = Interest()
-    interest.record(ME, [READ])
-    return interest.woken_by(POD, old, new)
+    dependents = Dependents()
+    dependents.record(ME, [READ])
+    return dependents.woken_by(POD, old, new)
 
 
 def test_a_read_of_the_queue_is_equal_to_itself_later():

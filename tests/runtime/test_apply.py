@@ -13,7 +13,7 @@ from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
 from modelyard.runtime.apply import CONTESTED_WAIT, Applier, complete
 from modelyard.runtime.cache import Cache
-from modelyard.runtime.contest import REPAIRS, Contest
+from modelyard.runtime.drift import REPAIRS, Drift
 from tests.kube.scripted import client_of, serving, silence
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
@@ -41,12 +41,12 @@ def changed_by_somebody() -> Stored:
     ("planned", "expected"), [(None, CONTESTED_WAIT), (Later(5.0, "soon"), Later(5.0, "soon"))], ids=["rest", "soon"]
 )
 async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(planned: Later | None, expected: Later):
-    contest, cache = Contest(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, nobody, nobody)
+    drift, cache = Drift(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, nobody, nobody)
     cache.upsert(changed_by_somebody())
     for _ in range(REPAIRS):
-        contest.settled(changed_by_somebody(), "spec.paused")
+        drift.settled(changed_by_somebody(), "spec.paused")
     async with serving(silence) as server, client_of(server) as client:
-        applier = Applier(client, {DEPLOYMENT: cache}, contest)
+        applier = Applier(client, {DEPLOYMENT: cache}, drift)
         outcome = await applier.carry_out(OWNER, Plan(apply=(CHILD,), look_again=planned))
     assert outcome.warning
     assert (outcome.warning.reason, outcome.look_again) == (Reason.FIELD_CONTESTED, expected)

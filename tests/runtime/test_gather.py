@@ -10,8 +10,8 @@ from modelyard.kinds.decode import decode
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
 from modelyard.runtime.cache import Cache
+from modelyard.runtime.dependents import Dependents, Item
 from modelyard.runtime.gather import Gather
-from modelyard.runtime.interest import Interest, Item
 from tests.kube.scripted import client_of, serving, status
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
@@ -40,10 +40,10 @@ class Unasked:
 
 
 async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_service():
-    interest, woken = Interest(), set[Item]()
+    dependents, woken = Dependents(), set[Item]()
 
     def changed(old: Stored | None, new: Stored | None) -> None:
-        woken.update(interest.woken_by(MODEL.resource, old, new))
+        woken.update(dependents.woken_by(MODEL.resource, old, new))
 
     models = Cache(MODEL.resource, changed, nobody)
     others = {resource: Cache(resource, nobody, nobody) for resource in INFERENCE_SERVICE.watches}
@@ -54,6 +54,6 @@ async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_ser
         return await status(404, "NotFound")(request)
 
     async with serving(no_secret_but_an_edit) as server, client_of(server) as client:
-        gather = Gather(client, {**others, MODEL.resource: models}, interest, Unasked(), VirtualClock(), Policy())
+        gather = Gather(client, {**others, MODEL.resource: models}, dependents, Unasked(), VirtualClock(), Policy())
         await gather(READER, INFERENCE_SERVICE, decode(INFERENCE_SERVICE, CHAT))
     assert woken == {READER}

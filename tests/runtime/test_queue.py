@@ -341,7 +341,7 @@ def test_what_waits_for_its_back_off_comes_at_once_when_the_cause_is_gone(queue:
     for _ in range(10):
         queue.retry("failing")
     queue.add_after("appointment", 30.0)
-    queue.hurry()
+    queue.retry_now()
     assert queue.depth == 1
     assert queue.failures("failing") == 10
 

@@ -20,8 +20,8 @@ from modelyard.kinds.gather import Gathering
 from modelyard.manifests.documents import read_files
 from modelyard.manifests.render import documents
 from modelyard.manifests.unknown import unknown_fields
+from modelyard.runtime.dependents import matches
 from modelyard.runtime.gather import hashed
-from modelyard.runtime.interest import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -31,7 +31,7 @@ from modelyard.kube.errors import (
     StillBusy,
     Unavailable,
 )
-from modelyard.runtime.contest import WINDOW
+from modelyard.runtime.drift import WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
-    from modelyard.runtime.contest import Contest
+    from modelyard.runtime.drift import Drift
 
 NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
 CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
@@ -84,8 +84,8 @@ class _Progress:
 class Applier:
     """Carries out plans."""
 
-    def __init__(self, client: Client, caches: Mapping[Resource, Cache], contest: Contest) -> None:
-        self._client, self._caches, self._contest = client, caches, contest
+    def __init__(self, client: Client, caches: Mapping[Resource, Cache], drift: Drift) -> None:
+        self._client, self._caches, self._drift = client, caches, drift
         self._uncertain: set[tuple[Resource, Key]] = set()
         self._sharing = asyncio.Lock()
 
@@ -123,7 +123,7 @@ class Applier:
             difference = first_difference(body, live.to_dict())
             if difference is None:
                 return live
-            if warning := self._contest.settled(live, difference):
+            if warning := self._drift.settled(live, difference):
                 done.warnings.append(warning)
                 return live
             done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
@@ -155,7 +155,7 @@ class Applier:
             return None
 
     def _judged(self, answer: Stored, body: Json, done: _Progress) -> Stored:
-        if warning := self._contest.judge(answer, first_difference(body, answer.to_dict())):
+        if warning := self._drift.judge(answer, first_difference(body, answer.to_dict())):
             done.warnings.append(warning)
         return answer
 
@@ -202,7 +202,7 @@ class Applier:
             await self._client.merge_patch(child.resource, key, patch, subresource="scale")
 
     async def _prepare_pruning(self, resource: Resource, key: Key, live: Stored) -> None:
-        if self._contest.prunes(live):
+        if self._drift.prunes(live):
             return
         meta = (await self._client.get_full(resource, key))["metadata"]
         takeover = names.INTENT not in meta.get("annotations", {})
@@ -210,7 +210,7 @@ class Applier:
             wanted = {"resourceVersion": meta["resourceVersion"], "managedFields": entries}
             patch = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in wanted.items()]
             await self._write(resource, key, self._client.json_patch(resource, key, patch))
-        self._contest.will_prune(live)
+        self._drift.will_prune(live)
 
     async def _delete(self, owner: Stored, ref: Ref) -> None:
         live = self._caches[ref.resource].get(ref.key)

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from modelyard.runtime.apply import Applier
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.clock import Clock
+    from modelyard.runtime.dependents import Item
     from modelyard.runtime.events import Events
     from modelyard.runtime.gather import Gather
-    from modelyard.runtime.interest import Item
     from modelyard.runtime.metrics import Metrics
     from modelyard.runtime.queue import Queue
 

@@ -16,7 +16,7 @@ from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.gather import Gathering
 from modelyard.kube.errors import NotFound
 from modelyard.runtime.cache import OwnerKey
-from modelyard.runtime.interest import Item, matches
+from modelyard.runtime.dependents import Item, matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.clock import Clock
-    from modelyard.runtime.interest import Interest
+    from modelyard.runtime.dependents import Dependents
 
 
 class Questions(Protocol):
@@ -48,12 +48,12 @@ class Gather:
         self,
         client: Client,
         caches: Mapping[Resource, Cache],
-        interest: Interest,
+        dependents: Dependents,
         questions: Questions,
         clock: Clock,
         policy: Policy,
     ) -> None:
-        self._client, self._caches, self._interest = client, caches, interest
+        self._client, self._caches, self._dependents = client, caches, dependents
         self._questions, self._clock, self._policy = questions, clock, policy
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
@@ -62,16 +62,16 @@ class Gather:
         for read in reading:
             if read.resource == SECRET:
                 # What was read before it, for the first time, may change while we wait for its answer.
-                self._interest.extend(item, reading.reads)
+                self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
-        self._interest.record(item, reading.reads)
+        self._dependents.record(item, reading.reads)
         answers = self._questions.look(item, [asked.probe for asked in reading.asked])
         known = {asked: answers[asked.probe] for asked in reading.asked if asked.probe in answers}
         return msgspec.structs.replace(reading.seen, answers=known)
 
     def forget(self, item: Item) -> None:
         """Drop what an object read and asked, once it is gone."""
-        self._interest.forget(item)
+        self._dependents.forget(item)
         self._questions.forget(item)
 
     async def _find(self, item: Item, obj: Object[Any], read: Named | Owned | Every) -> dict[Key, Stored]:

@@ -13,22 +13,22 @@ from modelyard.core.resources import Key
 from modelyard.runtime.apply import Applier
 from modelyard.runtime.backoff import Backoff
 from modelyard.runtime.clock import SystemClock
-from modelyard.runtime.contest import Contest
 from modelyard.runtime.controller import Controller
+from modelyard.runtime.drift import Drift
+from modelyard.runtime.election_thread import Leadership
 from modelyard.runtime.events import Events
 from modelyard.runtime.gather import Gather, Questions
 from modelyard.runtime.health import Health
-from modelyard.runtime.leadership import Leadership
+from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.queue import Queue
-from modelyard.runtime.watching import Watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from modelyard.kinds.contract import Kind
     from modelyard.kube.client import Client
-    from modelyard.runtime.interest import Item
+    from modelyard.runtime.dependents import Item
 
 _log = structlog.get_logger()
 
@@ -73,19 +73,19 @@ class Operator:
         # Five hundred objects of one namespace, or of one kind, must not hold up those of another.
         self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=lambda item: (item.kind, item.key.namespace))
         self._client = connect(self.metrics)
-        contest = Contest(clock, self.metrics.child_differed)
+        drift = Drift(clock, self.metrics.child_differed)
         events = Events(self._client, clock, settings.identity)
-        self._watching = Watching(by_name, self.queue, forget=(contest.forget, events.forget))
-        caches = self._watching.caches
-        self._asking = ask(self._client, self._watching.wake)
-        self._gather = Gather(self._client, caches, self._watching.interest, self._asking, clock, settings.policy)
+        self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget))
+        caches = self._informers.caches
+        self._asking = ask(self._client, self._informers.wake)
+        self._gather = Gather(self._client, caches, self._informers.dependents, self._asking, clock, settings.policy)
         self._controller = Controller(
             kinds=by_name,
             client=self._client,
             caches=caches,
             queue=self.queue,
             gather=self._gather,
-            applier=Applier(self._client, caches, contest),
+            applier=Applier(self._client, caches, drift),
             events=events,
             clock=clock,
             metrics=self.metrics,
@@ -99,20 +99,20 @@ class Operator:
         self.metrics.read("queue_age_seconds", lambda: self.queue.age if self._leadership.leading else 0.0)
         self.metrics.read("leader", lambda: float(self._leadership.leading))
         for name, kind in kinds.items():
-            cache = self._watching.caches[kind.resource]
+            cache = self._informers.caches[kind.resource]
             self.metrics.count_objects(name, lambda cache=cache: float(len(cache)))  # type: ignore[misc]
 
     async def run(self) -> None:
         """Run until cancelled. The workers end first, then the Lease is given back, then the watches end."""
         settings = self._settings
-        health = Health(self._role, self._watching.troubles, self.metrics.registry)
+        health = Health(self._role, self._informers.troubles, self.metrics.registry)
         try:
             async with (
                 health.serve(settings.host, settings.health_port, settings.metrics_port),
                 asyncio.TaskGroup() as group,
             ):
                 watching = group.create_task(
-                    self._watching.run(self._client, settings.namespace, self.metrics.watch_restarted)
+                    self._informers.run(self._client, settings.namespace, self.metrics.watch_restarted)
                 )
                 try:
                     await self._leadership.run(self._lead)
@@ -123,7 +123,7 @@ class Operator:
 
     async def _lead(self) -> None:
         self.queue.restart()
-        with self._watching.leading(self._gather.forget):
+        with self._informers.leading(self._gather.forget):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._asking.run())
                 for _ in range(self._settings.workers):

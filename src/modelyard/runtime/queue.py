@@ -67,7 +67,7 @@ class Queue(Generic[T]):
         self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, max(at_least, self._backoff.delay(self._failures[key])))
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Hand out now what waits for its back-off: the cause of the failures is gone."""
         for key in [key for key in self._failures if key in self._due]:
             self.add(key)

@@ -24,7 +24,7 @@ WINDOW: Final = 600.0
 """A fight is left alone for so long: the other writer may be gone by then."""
 
 
-class Contest:
+class Drift:
     """Remembers, for every child, what became of our writes."""
 
     def __init__(self, clock: Clock, count: Callable[[str, str], None]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from modelyard.core.resources import LEASE, Key
-from modelyard.runtime.leader import Elector, Terms
+from modelyard.runtime.lease import Elector, Terms
 from tests.kube.scripted import answer, client_of, serving, status
 
 if TYPE_CHECKING:

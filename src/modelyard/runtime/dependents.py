@@ -33,7 +33,7 @@ Bucket = tuple[Resource, tuple[str, str] | None]
 """Where readers of many objects are kept: by resource and by the first label they ask for."""
 
 
-class Interest:
+class Dependents:
     """What every object read, and the way back."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from modelyard.core.resources import POD, Key, Resource
 from modelyard.kube.errors import NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.runtime.cache import Cache, owner_of
-from modelyard.runtime.interest import Interest, Item
+from modelyard.runtime.dependents import Dependents, Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -30,14 +30,14 @@ _log = structlog.get_logger()
 OURS = f"{names.MANAGED_BY}={names.MANAGER}"
 
 
-class Watching:
+class Informers:
     """Keeps the caches equal to the cluster and the queue full of what has to be looked at."""
 
     def __init__(
         self, kinds: Mapping[str, Kind], queue: Queue[Item], forget: Collection[Callable[[str], None]]
     ) -> None:
         self._kinds, self._queue, self._forget = kinds, queue, forget
-        self.interest = Interest()
+        self.dependents = Dependents()
         self._ready: set[str] = set()
         self._leads = False
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
@@ -96,7 +96,7 @@ class Watching:
 
     def recovered(self) -> None:
         """Try at once what failed while the API server was away; a back-off of a minute would be a minute lost."""
-        self._queue.hurry()
+        self._queue.retry_now()
 
     def synced(self) -> None:
         """Begin to serve every kind of which all caches are filled now."""
@@ -115,7 +115,7 @@ class Watching:
 
     def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         self._learn_names(resource, old, new)
-        woken = self.interest.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
+        woken = self.dependents.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
         for item, within in woken.items():
             self.wake(item, within, urgent=self._is_edited(item, old, new))
         if old is not None and (new is None or new.meta.uid != old.meta.uid):
@@ -128,7 +128,7 @@ class Watching:
             self._changed(resource, old, new)
             return
         writers = self._own(resource, old, new)
-        for item, within in self.interest.woken_by(resource, old, new).items():
+        for item, within in self.dependents.woken_by(resource, old, new).items():
             if item not in writers:
                 self.wake(item, within)
 
@@ -185,14 +185,14 @@ def _explained(error: KubeError) -> str:
 class _Listener:
     """A cache, with an ear for the moment when it is filled and for trouble."""
 
-    def __init__(self, watching: Watching, cache: Cache) -> None:
-        self._watching, self._cache = watching, cache
+    def __init__(self, informers: Informers, cache: Cache) -> None:
+        self._informers, self._cache = informers, cache
         self.upsert, self.remove = cache.upsert, cache.remove
 
     def replace(self, items: list[Stored], revision: int) -> None:
         """Take a full list."""
         self._cache.replace(items, revision)
-        self._watching.synced()
+        self._informers.synced()
 
     def trouble(self, error: KubeError | None) -> None:
         """Take note of trouble, and of its end."""
@@ -201,4 +201,4 @@ class _Listener:
             _log.warning("cannot follow", resource=self._cache.resource.label, error=_explained(error))
         else:
             _log.info("following again", resource=self._cache.resource.label)
-            self._watching.recovered()
+            self._informers.recovered()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from modelyard.runtime.leader import Elector
+from modelyard.runtime.lease import Elector
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,9 +14,9 @@ from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
 from modelyard.runtime.backoff import Backoff
-from modelyard.runtime.interest import Item
+from modelyard.runtime.dependents import Item
+from modelyard.runtime.informers import Informers
 from modelyard.runtime.queue import Queue
-from modelyard.runtime.watching import Watching
 from tests.runtime.objects import stored
 from tests.support.clock import VirtualClock
 
@@ -34,16 +34,16 @@ class Yard:
 
     def __init__(self) -> None:
         self.queue: Queue[Item] = Queue(VirtualClock(), Backoff())
-        self.watching = Watching({kind.name: kind for kind in ALL}, self.queue, forget=())
-        for cache in self.watching.caches.values():
+        self.informers = Informers({kind.name: kind for kind in ALL}, self.queue, forget=())
+        for cache in self.informers.caches.values():
             cache.replace([], 1)
-        self.watching.synced()
+        self.informers.synced()
         self.forgotten: list[Item] = []
-        self.models = self.watching.caches[MODEL.resource]
-        self.watching.interest.record(READER, [Named(MODEL.resource, "tiny")])
+        self.models = self.informers.caches[MODEL.resource]
+        self.informers.dependents.record(READER, [Named(MODEL.resource, "tiny")])
 
     def leading(self) -> AbstractContextManager[None]:
-        return self.watching.leading(self.forgotten.append)
+        return self.informers.leading(self.forgotten.append)
 
     async def woken(self) -> set[Item]:
         items = {await self.queue.get() for _ in range(self.queue.depth)}
@@ -73,13 +73,13 @@ async def test_a_service_is_woken_once_when_the_watch_tells_it_before_the_answer
 
 
 async def test_whoever_wrote_a_child_is_not_woken_by_its_own_write(yard: Yard):
-    yard.watching.caches[DEPLOYMENT].wrote(stored("tools", 5, owner="tools:uid-of-tools"))
+    yard.informers.caches[DEPLOYMENT].wrote(stored("tools", 5, owner="tools:uid-of-tools"))
     assert await yard.woken() == set()
 
 
 async def test_whoever_wrote_a_child_is_woken_when_the_answer_tells_what_others_did_meanwhile(yard: Yard):
     # Its pod became ready between the look and the write, and nothing has asked the server yet.
-    deployments = yard.watching.caches[DEPLOYMENT]
+    deployments = yard.informers.caches[DEPLOYMENT]
     deployments.upsert(stored("tools", 5, owner="tools:uid-of-tools", status={"replicas": 1}))
     await yard.woken()
     ready = stored("tools", 7, owner="tools:uid-of-tools", status={"replicas": 1, "readyReplicas": 1})
@@ -97,7 +97,7 @@ async def test_whoever_writes_its_own_status_is_not_woken_by_it(yard: Yard):
 
 async def test_whoever_finds_a_child_that_it_did_not_know_is_woken_to_look_with_it(yard: Yard):
     # The answer to the create was lost, and the watch is behind.
-    deployments = yard.watching.caches[DEPLOYMENT]
+    deployments = yard.informers.caches[DEPLOYMENT]
     deployments.found(stored("tools", 5, owner="tools:uid-of-tools", status={"readyReplicas": 1}))
     assert await yard.woken() == {TOOLS}
 
@@ -107,7 +107,7 @@ async def test_a_model_with_a_long_name_is_woken_by_its_pods(yard: Yard):
     yard.models.upsert(stored(name, 5, resource=MODEL.resource))
     await yard.woken()
     labels = {names.KIND_LABEL: MODEL.name, names.INSTANCE_LABEL: names.short(name)}
-    yard.watching.caches[POD].upsert(stored("fetch", 6, resource=POD, labels=labels))
+    yard.informers.caches[POD].upsert(stored("fetch", 6, resource=POD, labels=labels))
     assert await yard.woken() == {Item(MODEL.name, Key("default", name))}
 
 
@@ -118,7 +118,7 @@ async def test_pods_of_a_model_with_a_long_name_that_is_gone_wake_nobody_of_that
     yard.models.remove(gone)
     await yard.woken()
     labels = {names.KIND_LABEL: MODEL.name, names.INSTANCE_LABEL: names.short(name)}
-    yard.watching.caches[POD].upsert(stored("fetch", 6, resource=POD, labels=labels))
+    yard.informers.caches[POD].upsert(stored("fetch", 6, resource=POD, labels=labels))
     assert Item(MODEL.name, Key("default", name)) not in await yard.woken()
 
 
