@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from bench.objects import Subject
     from modelyard.core.objects import Stored
-    from modelyard.core.plan import Once, Plan
+    from modelyard.core.plan import CreateOnly, Plan
     from modelyard.kinds.contract import Kind
 
 Json = dict[str, Any]
@@ -143,7 +143,7 @@ class Floor:
         assert answer.status < 300, f"{method} {path}: {answer.body.decode()}"
 
 
-def body_of(owner: Stored, child: Child | Once) -> Json:
+def body_of(owner: Stored, child: Child | CreateOnly) -> Json:
     """Return a child exactly as the operator creates it."""
     if not isinstance(child, Child):
         return in_namespace_of(owner, child.body) if child.shared else with_owner(owner, child.body)

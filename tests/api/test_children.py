@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.diff import fingerprint, first_difference
-from modelyard.core.plan import Child, Once
+from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.resources import Key, Resource
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
 
-def different_children() -> Iterator[tuple[str, Child | Once]]:
+def different_children() -> Iterator[tuple[str, Child | CreateOnly]]:
     """Return every child of every case, each only once."""
     known: set[str] = set()
     for name, kind, case in named((kind, file, case) for kind, file, case in ALL_CASES if not case.invalid):
@@ -41,7 +41,7 @@ def different_children() -> Iterator[tuple[str, Child | Once]]:
 
 PLANNED = dict(different_children())
 CHILDREN = {name: child for name, child in PLANNED.items() if isinstance(child, Child)}
-MADE_ONCE = {name: child for name, child in PLANNED.items() if isinstance(child, Once)}
+MADE_ONCE = {name: child for name, child in PLANNED.items() if isinstance(child, CreateOnly)}
 every_child = pytest.mark.parametrize("name", CHILDREN)
 
 

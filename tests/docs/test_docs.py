@@ -103,7 +103,7 @@ def test_the_page_of_a_kind_names_every_field(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_the_page_of_a_kind_names_every_condition_type(kind: Kind) -> None:
-    page, types = kind_page(kind), (*kind.conditions, *kind.occasional, *RUNTIME_CONDITIONS)
+    page, types = kind_page(kind), (*kind.conditions, *kind.optional_conditions, *RUNTIME_CONDITIONS)
     assert [name for name in types if f"| `{name}`" not in page] == []
 
 

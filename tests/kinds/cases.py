@@ -37,7 +37,7 @@ from tests.runtime.objects import nobody
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from modelyard.core.plan import Once
+    from modelyard.core.plan import CreateOnly
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 FOLDER = Path(__file__).parent
@@ -83,7 +83,7 @@ class Planned(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     delete: tuple[str, ...] = ()
     blocked: Said | None = None
     replicas: Json = {}
-    look_again: float | None = None
+    requeue_after: float | None = None
     asks: tuple[Json, ...] | None = None
 
 
@@ -201,14 +201,14 @@ def _answer(told: Told) -> Answer:
 
 def _carried_out(owner: Stored, plan: Plan, seen: Seen) -> Outcome:
     if plan.blocked:
-        return Outcome(problem=plan.blocked, look_again=plan.look_again)
+        return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
     live = {(item.resource, item.meta.key): item for found in seen.found.values() for item in found.values()}
     children = ((child, Key(owner.meta.namespace, child.name)) for child in plan.apply)
     stored = tuple(live.get((child.resource, key)) or _created(owner, child) for child, key in children)
-    return Outcome(stored=stored, deleted=plan.delete, look_again=plan.look_again)
+    return Outcome(stored=stored, deleted=plan.delete, requeue_after=plan.requeue_after)
 
 
-def _created(owner: Stored, child: Child | Once) -> Stored:
+def _created(owner: Stored, child: Child | CreateOnly) -> Stored:
     if not isinstance(child, Child):
         body = child.body if child.shared else with_owner(owner, child.body)
         return Stored.from_dict(child.resource, _filled(body))

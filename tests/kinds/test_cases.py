@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.core.objects import Json
-    from modelyard.core.plan import Once, Plan
+    from modelyard.core.plan import CreateOnly, Plan
     from modelyard.kinds.contract import Kind
     from tests.kinds.cases import Case, Said, Situation
 
@@ -117,8 +117,8 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
     yield from blocked_complaints(wanted.blocked, plan)
     if wanted.count is not None:
         yield from differences(list(wanted.count.items()), list(count(plan).items()), "count")
-    if wanted.look_again is not None:
-        yield from differences(wanted.look_again, plan.look_again and plan.look_again.seconds, "lookAgain")
+    if wanted.requeue_after is not None:
+        yield from differences(wanted.requeue_after, plan.requeue_after and plan.requeue_after.seconds, "requeueAfter")
     if wanted.asks is not None:
         questions = [msgspec.to_builtins(read.probe) for read in situation.reads if isinstance(read, Asked)]
         yield from differences(len(wanted.asks), len(questions), "number of questions")
@@ -134,7 +134,7 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
             yield f"{statement.kind} {statement.at}: expected {statement.value!r}, found {found!r}"
 
 
-def only(plan: Plan, kind: str) -> Child | Once:
+def only(plan: Plan, kind: str) -> Child | CreateOnly:
     (child,) = (child for child in plan.apply if child.resource.kind == kind)
     return child
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from modelyard.core import names
-from modelyard.core.plan import Child, Once
+from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import SERVICE
 from modelyard.kinds import ALL
@@ -79,7 +79,7 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
 def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
     found = situation(name)
     assert {child.resource for child in found.plan.apply if isinstance(child, Child)} <= set(found.kind.children)
-    assert {child.resource for child in found.plan.apply if isinstance(child, Once)} <= set(found.kind.creates)
+    assert {child.resource for child in found.plan.apply if isinstance(child, CreateOnly)} <= set(found.kind.creates)
     assert {ref.resource for ref in found.plan.delete} <= set(found.kind.deletes)
 
 
@@ -227,7 +227,7 @@ def test_no_message_holds_a_time_that_would_change_by_itself(name: str):
 
 
 def own_conditions(found: Situation) -> list[Json]:
-    own = {*found.kind.conditions, *found.kind.occasional}
+    own = {*found.kind.conditions, *found.kind.optional_conditions}
     return [entry for entry in found.status["conditions"] if entry["type"] in own]
 
 

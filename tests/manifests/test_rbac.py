@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from modelyard.core.probes import LogTail
 from modelyard.core.resources import JOB, NODE, SECRET, VOLUME_CLAIM
 from modelyard.manifests.rbac import for_cluster, for_namespace, rules
-from tests.manifests.toys import TOY, TOY_WITH_UNDO
+from tests.manifests.toys import TOY, TOY_WITH_FINALIZER
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json
@@ -41,7 +41,7 @@ def test_everything_a_kind_declares_is_allowed_and_nothing_else():
 
 
 def test_a_kind_with_undo_may_change_its_finalizers():
-    assert verbs(TOY_WITH_UNDO)["toys.toys.example.com"] == "list patch watch"
+    assert verbs(TOY_WITH_FINALIZER)["toys.toys.example.com"] == "list patch watch"
 
 
 def test_secrets_that_are_children_are_not_listed_either():

@@ -93,4 +93,4 @@ TOY = Kind(
     categories=("all-toys",),
 )
 
-TOY_WITH_UNDO = replace(TOY, undo=lambda *_: Plan())
+TOY_WITH_FINALIZER = replace(TOY, finalize=lambda *_: Plan())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.objects import Stored
-from modelyard.core.plan import Child, Later, Plan
+from modelyard.core.plan import Child, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
@@ -37,17 +37,20 @@ def changed_by_somebody() -> Stored:
     return Stored.from_dict(DEPLOYMENT, {**body, "metadata": meta, "spec": {"paused": False}})
 
 
-@pytest.mark.parametrize(
-    ("planned", "expected"), [(None, CONTESTED_WAIT), (Later(5.0, "soon"), Later(5.0, "soon"))], ids=["rest", "soon"]
-)
-async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(planned: Later | None, expected: Later):
+SOON = RequeueAfter(5.0, "soon")
+
+
+@pytest.mark.parametrize(("planned", "expected"), [(None, CONTESTED_WAIT), (SOON, SOON)], ids=["rest", "soon"])
+async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(
+    planned: RequeueAfter | None, expected: RequeueAfter
+):
     drift, cache = Drift(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, nobody, nobody)
     cache.upsert(changed_by_somebody())
     for _ in range(REPAIRS):
         drift.settled(changed_by_somebody(), "spec.paused")
     async with serving(silence) as server, client_of(server) as client:
         applier = Applier(client, {DEPLOYMENT: cache}, drift)
-        outcome = await applier.carry_out(OWNER, Plan(apply=(CHILD,), look_again=planned))
+        outcome = await applier.carry_out(OWNER, Plan(apply=(CHILD,), requeue_after=planned))
     assert outcome.warning
-    assert (outcome.warning.reason, outcome.look_again) == (Reason.FIELD_CONTESTED, expected)
+    assert (outcome.warning.reason, outcome.requeue_after) == (Reason.FIELD_CONTESTED, expected)
     assert server.asked == []

@@ -42,7 +42,7 @@ def test_an_error_is_tried_again_or_shown(code: int, message: str, reason: Reaso
     outcome = answered(code, message)
     assert outcome.problem
     assert (outcome.problem.reason, outcome.retry) == (reason, retried)
-    assert retried or outcome.look_again
+    assert retried or outcome.requeue_after
 
 
 def test_the_server_says_how_long_to_wait():

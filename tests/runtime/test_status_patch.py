@@ -96,7 +96,7 @@ def test_a_warning_is_a_condition_of_its_own_that_goes_when_it_is_over():
 
 
 def test_an_object_that_is_stuck_claims_nothing_of_its_children_any_more():
-    told = status.stuck(MCP, stored("a"), PROBLEM, NOW)["conditions"]
+    told = status.on_error(MCP, stored("a"), PROBLEM, NOW)["conditions"]
     assert {entry["type"]: entry["status"] for entry in told} == {
         "Available": "Unknown",
         "Responding": "Unknown",
@@ -106,7 +106,7 @@ def test_an_object_that_is_stuck_claims_nothing_of_its_children_any_more():
 
 def test_an_object_that_is_stuck_keeps_its_other_fields():
     before = status.summary(MCP, stored("a"), SAID, None, NOW)
-    stuck = status.stuck(MCP, stored("a", status=before), PROBLEM, LATER)
+    stuck = status.on_error(MCP, stored("a", status=before), PROBLEM, LATER)
     patch = status.changes(stored("a", status=before), stuck, LATER)
     assert patch.keys() == {"ready", "conditions"}
     after = applied(before, patch)
@@ -118,13 +118,14 @@ def test_an_object_that_is_stuck_keeps_its_other_fields():
 def test_a_service_that_is_stuck_has_not_failed_while_it_may_serve():
     serving, empty = {"phase": "Ready", "readyReplicas": 2}, {"phase": "Creating"}
     busy = Problem(Reason.API_UNAVAILABLE, "no answer")
-    phases = [INFERENCE_SERVICE.stuck(before, problem) for before in (serving, empty) for problem in (PROBLEM, busy)]
+    told = INFERENCE_SERVICE.status_on_error
+    phases = [told(before, problem) for before in (serving, empty) for problem in (PROBLEM, busy)]
     assert phases == [{"phase": "Progressing"}, {"phase": "Progressing"}, {"phase": "Failed"}, {}]
 
 
 def test_an_object_that_is_stuck_says_when_that_began():
     before = {"lastUpdated": NOW, "phase": "Ready", "readyReplicas": 1}
-    told = status.stuck(INFERENCE_SERVICE, stored("a", status=before), PROBLEM, LATER)
+    told = status.on_error(INFERENCE_SERVICE, stored("a", status=before), PROBLEM, LATER)
     assert status.changes(stored("a", status=before), told, LATER)["lastUpdated"] == LATER
 
 

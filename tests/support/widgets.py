@@ -1,4 +1,4 @@
-"""A toy kind that uses what MCP does not: `undo`, reading every object of a kind, reading one by name, and bugs."""
+"""A toy kind that uses what MCP does not: `finalize`, reading every object of a kind, reading one by name, and bugs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition, condition
-from modelyard.core.plan import Child, Later, Once, Plan
+from modelyard.core.plan import Child, CreateOnly, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Every, Kind, Named, Object, Owned, Seen
@@ -67,12 +67,15 @@ def plan(widget: Object[Spec], seen: Seen) -> Plan:
     return Plan(apply=(made, *once(widget)))
 
 
-def once(widget: Object[Spec]) -> tuple[Once, ...]:
+def once(widget: Object[Spec]) -> tuple[CreateOnly, ...]:
     """One object of its own and one for all, neither of which is ever changed."""
     if not widget.spec.stamp:
         return ()
     own, everybodys = f"{widget.meta.name}-once", "everybodys"
-    return Once(ACCOUNT, own, _note(widget, own)), Once(ACCOUNT, everybodys, _note(widget, everybodys), shared=True)
+    return (
+        CreateOnly(ACCOUNT, own, _note(widget, own)),
+        CreateOnly(ACCOUNT, everybodys, _note(widget, everybodys), shared=True),
+    )
 
 
 def _note(widget: Object[Spec], name: str) -> Json:
@@ -84,9 +87,9 @@ def _note(widget: Object[Spec], name: str) -> Json:
     }
 
 
-def undo(widget: Object[Spec], seen: Seen) -> Plan:
+def finalize(widget: Object[Spec], seen: Seen) -> Plan:
     left = seen.all(Owned(CONFIG_MAP))
-    return Plan(delete=tuple(item.ref for item in left), look_again=Later(1.0, "going") if left else None)
+    return Plan(delete=tuple(item.ref for item in left), requeue_after=RequeueAfter(1.0, "going") if left else None)
 
 
 def summarise(widget: Object[Spec], seen: Seen, outcome: Outcome) -> Status:
@@ -105,7 +108,7 @@ KIND = Kind(
     reads=reads,
     plan=plan,
     summarise=summarise,
-    undo=undo,
+    finalize=finalize,
     looks_at=(WIDGET,),
     children=(CONFIG_MAP,),
     deletes=(CONFIG_MAP,),

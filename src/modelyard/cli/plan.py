@@ -11,7 +11,7 @@ import typer
 
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
-from modelyard.core.plan import Child, Once
+from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Every, Named, Owned, Seen
@@ -98,7 +98,7 @@ def _stored(read: Named | Every, body: Json) -> Stored:
         raise ModelyardError(f"Secret {body['metadata'].get('name')}: data is not base64 ({error})") from error
 
 
-def printed(obj: Object[Any], child: Child | Once) -> Json:
+def printed(obj: Object[Any], child: Child | CreateOnly) -> Json:
     """Return a child as it would be created, less what only a stored owner has: references to its UID."""
     body = {**child.body, "metadata": {**child.body["metadata"], "namespace": obj.meta.namespace}}
     if isinstance(child, Child) and child.replicas:

@@ -15,7 +15,7 @@ NAME_LABEL: Final = "app.kubernetes.io/name"
 INTENT: Final = "modelyard.dev/intent"
 REPLICAS: Final = "modelyard.dev/replicas"
 PAUSED: Final = "modelyard.dev/paused"
-FINALIZER: Final = "modelyard.dev/undo"
+FINALIZER: Final = "modelyard.dev/finalize"
 
 FIELD_MANAGER: Final = "modelyard"
 

@@ -59,7 +59,7 @@ class Child(Struct, frozen=True):
     replicas: Replicas | None = None
 
 
-class Once(Struct, frozen=True):
+class CreateOnly(Struct, frozen=True):
     """An object that should exist and is left as it is once it does: its spec cannot change, or is its users' own."""
 
     resource: Resource
@@ -69,7 +69,7 @@ class Once(Struct, frozen=True):
     """Whether it serves others too: then it has no owner, outlives everybody, and may be somebody else's."""
 
 
-class Later(Struct, frozen=True):
+class RequeueAfter(Struct, frozen=True):
     """Look at this object again after a while, and why."""
 
     seconds: float
@@ -79,10 +79,10 @@ class Later(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """Everything to do for one object. A blocked plan touches nothing."""
 
-    apply: tuple[Child | Once, ...] = ()
+    apply: tuple[Child | CreateOnly, ...] = ()
     delete: tuple[Ref, ...] = ()
     blocked: Problem | None = None
-    look_again: Later | None = None
+    requeue_after: RequeueAfter | None = None
 
 
 class Outcome(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Outcome(Struct, frozen=True):
     """What kept the plan from being carried out."""
     warning: Problem | None = None
     """What went wrong without keeping the object from serving."""
-    look_again: Later | None = None
+    requeue_after: RequeueAfter | None = None
     retry: bool = False
     """Whether the API server was out of reach or busy: the same plan may succeed in a moment."""
     retry_after: float = 0.0

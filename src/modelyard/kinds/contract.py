@@ -149,12 +149,12 @@ class Kind(Struct, frozen=True):
     """The questions that `reads` may name."""
     conditions: tuple[str, ...] = ("Ready",)
     """The condition types that every object of this kind has. Types that are listed nowhere here are left alone."""
-    occasional: tuple[str, ...] = ()
+    optional_conditions: tuple[str, ...] = ()
     """Condition types of this kind that are only there when there is something to say."""
-    stuck: Callable[[Json, Problem], Json] = lambda _before, _problem: {}
+    status_on_error: Callable[[Json, Problem], Json] = lambda _before, _problem: {}
     """Status fields to change while no status can be worked out: the spec is invalid, the API server does not answer,
     or we have a bug. It gets the status of before and the problem."""
-    undo: Callable[[Object[Any], Seen], Plan] | None = None
+    finalize: Callable[[Object[Any], Seen], Plan] | None = None
     """What to do before the object may go; only where garbage collection is not enough. It means a finalizer."""
     columns: tuple[Column, ...] = ()
     rules: tuple[Rule, ...] = ()

@@ -46,7 +46,7 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
     yield kind.resource, "status", ("patch",)
     # Children block the deletion of their owner, and who sets that must be allowed to update the owner's finalizers.
     yield kind.resource, "finalizers", ("update",)
-    if kind.undo is not None:
+    if kind.finalize is not None:
         yield kind.resource, "", ("patch",)
     for resource in kind.looks_at:
         yield resource, "", _read(resource)

@@ -17,7 +17,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint, first_difference
 from modelyard.core.errors import ModelyardError
 from modelyard.core.managed_fields import as_applied
-from modelyard.core.plan import Child, Later, Once, Outcome, Plan
+from modelyard.core.plan import Child, CreateOnly, Outcome, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Key, Ref, Resource
 from modelyard.kube.errors import (
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.drift import Drift
 
-NAME_TAKEN_WAIT = Later(60.0, "the name of a child is taken")
-CLEANUP_WAIT = Later(2.0, "a child of an earlier object is still there")
-REFUSED_WAIT = Later(60.0, "the cluster refuses a child")
-NEW_KIND_WAIT = Later(5.0, "the API server learns of a new kind of owner")
-CONTESTED_WAIT = Later(WINDOW, "somebody keeps changing a child")
+NAME_TAKEN_WAIT = RequeueAfter(60.0, "the name of a child is taken")
+CLEANUP_WAIT = RequeueAfter(2.0, "a child of an earlier object is still there")
+REFUSED_WAIT = RequeueAfter(60.0, "the cluster refuses a child")
+NEW_KIND_WAIT = RequeueAfter(5.0, "the API server learns of a new kind of owner")
+CONTESTED_WAIT = RequeueAfter(WINDOW, "somebody keeps changing a child")
 _OWNER_UNKNOWN = "cannot find RESTMapping"
 """Of a cluster that checks who may block the deletion of an owner: it reads the list of kinds twice a minute."""
 
@@ -53,9 +53,9 @@ _OWNER_UNKNOWN = "cannot find RESTMapping"
 class Blocked(ModelyardError):
     """The plan cannot go on until something changes."""
 
-    def __init__(self, problem: Problem, look_again: Later) -> None:
+    def __init__(self, problem: Problem, requeue_after: RequeueAfter) -> None:
         super().__init__(problem.text)
-        self.problem, self.look_again = problem, look_again
+        self.problem, self.requeue_after = problem, requeue_after
 
 
 class _Progress:
@@ -68,12 +68,12 @@ class _Progress:
         self.warnings: list[Problem] = []
 
     def outcome(self, ending: Outcome) -> Outcome:
-        later, contested = ending.look_again, any(one.reason is Reason.FIELD_CONTESTED for one in self.warnings)
+        later, contested = ending.requeue_after, any(one.reason is Reason.FIELD_CONTESTED for one in self.warnings)
         if contested and (later is None or later.seconds > CONTESTED_WAIT.seconds):
             later = CONTESTED_WAIT
         return msgspec.structs.replace(
             ending,
-            look_again=later,
+            requeue_after=later,
             stored=tuple(self.stored),
             deleted=tuple(self.deleted),
             restored=tuple(self.restored),
@@ -92,7 +92,7 @@ class Applier:
     async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
         """Do what a plan says, in its order, and stop at the first thing that cannot be done."""
         if plan.blocked:
-            return Outcome(problem=plan.blocked, look_again=plan.look_again)
+            return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
         done = _Progress()
         try:
             for child in plan.apply:
@@ -104,10 +104,10 @@ class Applier:
                 await self._delete(owner, ref)
                 done.deleted.append(ref)
         except Blocked as error:
-            return done.outcome(Outcome(problem=error.problem, look_again=error.look_again))
+            return done.outcome(Outcome(problem=error.problem, requeue_after=error.requeue_after))
         except KubeError as error:
             return done.outcome(ending(error))
-        return done.outcome(Outcome(look_again=plan.look_again))
+        return done.outcome(Outcome(requeue_after=plan.requeue_after))
 
     async def _ensure(self, owner: Stored, child: Child, done: _Progress) -> Stored:
         key = Key(owner.meta.namespace, child.name)
@@ -132,7 +132,7 @@ class Applier:
         answer = await self._change(child, key, body, live)
         return self._judged(answer, body, done)
 
-    async def _ensure_once(self, owner: Stored, child: Once) -> Stored | None:
+    async def _ensure_once(self, owner: Stored, child: CreateOnly) -> Stored | None:
         if child.shared:
             key = Key(owner.meta.namespace, child.name)
             if live := self._caches[child.resource].get(key):
@@ -145,7 +145,7 @@ class Applier:
         _check_ownership(owner, live)
         return live
 
-    async def _find_or_create(self, child: Once, body: Json) -> Stored | None:
+    async def _find_or_create(self, child: CreateOnly, body: Json) -> Stored | None:
         key = Key(body["metadata"]["namespace"], child.name)
         try:
             return await self._live(child.resource, key) or await self._write(
@@ -282,19 +282,19 @@ def ending(error: KubeError) -> Outcome:
     if isinstance(error, Forbidden) and _OWNER_UNKNOWN in error.message:
         what = "the API server does not take children of this kind yet, because its definition is new"
         problem = Problem(Reason.API_UNAVAILABLE, what, "wait for half a minute")
-        return Outcome(problem=problem, look_again=NEW_KIND_WAIT)
+        return Outcome(problem=problem, requeue_after=NEW_KIND_WAIT)
     if isinstance(error, Forbidden) and error.by_role:
         # An API server that has just started refuses everybody for a moment, until it knows the roles.
         problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
         return Outcome(problem=problem, retry=True, retry_after=1.0)
     if isinstance(error, Forbidden) and error.by_farewell:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
-        return Outcome(problem=problem, look_again=REFUSED_WAIT)
+        return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):
         # Only a child that an earlier operator has left can differ in what may never change.
         remedy = "delete that object, and it is made again" if "is immutable" in str(error) else "change what it names"
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
-        return Outcome(problem=problem, look_again=REFUSED_WAIT)
+        return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     return Outcome(
         problem=Problem(Reason.API_UNAVAILABLE, f"the API server does not carry out changes: {error}"),
         retry=True,

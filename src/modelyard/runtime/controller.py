@@ -101,14 +101,14 @@ class Controller:
                 self._queue.add_after(item, outcome.retry_after)
             return
         self._queue.succeeded(item)
-        if outcome.look_again:
-            self._queue.add_after(item, outcome.look_again.seconds)
+        if outcome.requeue_after:
+            self._queue.add_after(item, outcome.requeue_after.seconds)
 
     async def reconcile(self, item: Item) -> Outcome:
         """Bring one object one step closer to its spec."""
         kind = self._kinds[item.kind]
         stored = self._caches[kind.resource].get(item.key)
-        if stored is None or (stored.meta.deleting and not self._must_undo(kind, stored)):
+        if stored is None or (stored.meta.deleting and not self._must_finalize(kind, stored)):
             self._gather.forget(item)
             self._queue.forget(item)
             return Outcome()
@@ -118,18 +118,18 @@ class Controller:
             obj = decode(kind, stored)
         except SpecInvalid as error:
             problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
-            return await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
-        if kind.undo and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
+            return await self._write_status(stored, status.on_error(kind, stored, problem, self._now()), Outcome())
+        if kind.finalize and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
             # First and alone: whatever we do later can then be undone, wherever we are killed.
             stored = await self._set_finalizers(stored, [*stored.meta.finalizers, names.FINALIZER])
         return await self._carry_through(item, kind, stored, obj)
 
     async def _carry_through(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
         seen = await self._gather(item, kind, obj)
-        undoing = stored.meta.deleting and kind.undo is not None
-        plan: Plan = kind.undo(obj, seen) if undoing and kind.undo else kind.plan(obj, seen)
+        finalizing = stored.meta.deleting and kind.finalize is not None
+        plan: Plan = kind.finalize(obj, seen) if finalizing and kind.finalize else kind.plan(obj, seen)
         outcome = await self._applier.carry_out(stored, plan)
-        if undoing and _nothing_left(plan, outcome):
+        if finalizing and _nothing_left(plan, outcome):
             await self._set_finalizers(stored, [name for name in stored.meta.finalizers if name != names.FINALIZER])
             return Outcome()
         for field in outcome.restored:
@@ -168,7 +168,7 @@ class Controller:
         if stored is None or problem is None:
             return
         try:
-            await self._write_status(stored, status.stuck(kind, stored, problem, self._now()), Outcome())
+            await self._write_status(stored, status.on_error(kind, stored, problem, self._now()), Outcome())
         except KubeError as error:
             _log.debug("status not written", kind=item.kind, object=str(item.key), error=str(error))
         except Exception:
@@ -185,8 +185,8 @@ class Controller:
         """Return whether an outcome is not worth telling yet, because the next try will probably succeed."""
         return outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES
 
-    def _must_undo(self, kind: Kind, stored: Stored) -> bool:
-        return kind.undo is not None and names.FINALIZER in stored.meta.finalizers
+    def _must_finalize(self, kind: Kind, stored: Stored) -> bool:
+        return kind.finalize is not None and names.FINALIZER in stored.meta.finalizers
 
     def _now(self) -> str:
         return timestamp(self._clock.now())
@@ -201,7 +201,7 @@ def _confession(error: Exception) -> Problem:
 
 
 def _nothing_left(plan: Plan, outcome: Outcome) -> bool:
-    return not (plan.blocked or plan.look_again or plan.delete or outcome.problem or outcome.retry)
+    return not (plan.blocked or plan.requeue_after or plan.delete or outcome.problem or outcome.retry)
 
 
 def _word(outcome: Outcome) -> str:
@@ -209,4 +209,4 @@ def _word(outcome: Outcome) -> str:
         return "error" if outcome.problem and outcome.problem.reason is Reason.INTERNAL_ERROR else "retry"
     if outcome.problem:
         return "stuck"
-    return "later" if outcome.look_again else "done"
+    return "later" if outcome.requeue_after else "done"

@@ -32,22 +32,23 @@ def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None,
     conditions: tuple[Condition, ...] = getattr(status, "conditions", ())
     if warning:
         conditions = (*conditions, failing("Applied", warning))
+    owned = RUNTIME_CONDITIONS.union(kind.conditions, kind.optional_conditions)
     return {
         **stated,
         "observedGeneration": stored.meta.generation,
-        "conditions": _conditions(stored, conditions, RUNTIME_CONDITIONS.union(kind.conditions, kind.occasional), now),
+        "conditions": _conditions(stored, conditions, owned, now),
     }
 
 
-def stuck(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
+def on_error(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
     """Return the status of an object of which no status can be worked out.
 
     Nobody looks at its children meanwhile, so conditions that speak of them are unknown, whatever they said before.
     """
     unknown = (failing(name, problem, Truth.UNKNOWN) for name in kind.conditions if name != "Ready")
-    owned = RUNTIME_CONDITIONS.union(kind.occasional)
+    owned = RUNTIME_CONDITIONS.union(kind.optional_conditions)
     conditions = _conditions(stored, (*unknown, failing("Ready", problem)), owned, now)
-    changed = kind.stuck(stored.status, problem)
+    changed = kind.status_on_error(stored.status, problem)
     return {**changed, "observedGeneration": stored.meta.generation, "conditions": conditions}
 
 

@@ -15,7 +15,7 @@ from modelyard.core import names
 from modelyard.core.conditions import Problem, stored_condition
 from modelyard.core.diff import first_difference
 from modelyard.core.objects import Json, Stored
-from modelyard.core.plan import Later
+from modelyard.core.plan import RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
 from modelyard.kinds.contract import Named, Owned
@@ -37,9 +37,9 @@ _REMEDIES = pod_problems.Remedies(
 _OVER = ("Failed", "Succeeded")
 _ADDED_TO = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
-_BINDING = Later(4.0, "a claim is being bound")
+_BINDING = RequeueAfter(4.0, "a claim is being bound")
 """How long a claim may take before it is worth telling."""
-_FAILED = Later(60.0, "pods failed a short while ago")
+_FAILED = RequeueAfter(60.0, "pods failed a short while ago")
 
 
 class Pods(Struct, frozen=True):
@@ -78,13 +78,13 @@ def look(seen: Seen) -> Pods:
     )
 
 
-def look_again(service: Object[InferenceServiceSpec], seen: Seen) -> Later | None:
+def requeue_after(service: Object[InferenceServiceSpec], seen: Seen) -> RequeueAfter | None:
     """Return when to look again at what is only told, or no longer told, after a while."""
     pods = seen.all(Owned(POD))
     waits = [
         *([_BINDING] if any(_binds(scheduling.look(pod), seen.now) for pod in pods) else []),
         *([_FAILED] if pod_problems.failed(pods, seen.now) else []),
-        *filter(None, [autoscale.look_again(service.before, seen)]),
+        *filter(None, [autoscale.requeue_after(service.before, seen)]),
     ]
     return min(waits, key=lambda wait: wait.seconds, default=None)
 

@@ -30,11 +30,11 @@ PATIENCE = 3600
 def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
     """Return everything that should exist for one service."""
     if problem := references.trouble(service, seen):
-        later = secrets.look_again(service, seen.now, problem)
+        later = secrets.requeue_after(service, seen.now, problem)
         if service.spec.replicas == 0:
             # Without its Model the pods cannot be planned, but nobody wants them: whoever says so must be heard.
-            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), look_again=later)
-        return Plan(blocked=problem, look_again=later)
+            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), requeue_after=later)
+        return Plan(blocked=problem, requeue_after=later)
     if references.served_by_a_mac(service, seen):
         return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
     what = serving(service, seen)
@@ -49,7 +49,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
         delete=autoscale.leftovers(scaling, seen),
-        look_again=observed.look_again(service, seen),
+        requeue_after=observed.requeue_after(service, seen),
     )
 
 

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 _SETTLED = (Phase.READY, Phase.STOPPED, Phase.FAILED)
 
 
-def stuck(before: Json, problem: Problem) -> Json:
+def on_error(before: Json, problem: Problem) -> Json:
     """Return what changes while no status can be worked out. Pods that were ready are not known to have failed."""
     if before.get("readyReplicas"):
         return {"phase": Phase.PROGRESSING.value}

@@ -18,8 +18,8 @@ MCP = Kind(
     deletes=(AUTOSCALER,),
     asks=(McpHandshake,),
     conditions=("Available", "Responding", "Ready"),
-    occasional=(autoscale.AUTOSCALED,),
-    stuck=lambda _before, _problem: {"ready": False},
+    optional_conditions=(autoscale.AUTOSCALED,),
+    status_on_error=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=api.RULES,
 )

@@ -31,7 +31,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
     if problem := nothing_to_run(spec):
         return Plan(blocked=problem)
     if problem := secrets.missing(seen, tls_secret(spec), TLS_KEYS, "spec.server.tls.secretName"):
-        return Plan(blocked=problem, look_again=secrets.patience(mcp, seen.now))
+        return Plan(blocked=problem, requeue_after=secrets.patience(mcp, seen.now))
     common = labels.common(RESOURCE, name)
     return Plan(
         apply=(
@@ -40,7 +40,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, common, spec.hpa.wanted, target=name),
         ),
         delete=autoscale.leftovers(spec.hpa.wanted, seen),
-        look_again=autoscale.look_again(mcp.before, seen) or (secrets.ROTATION if tls_secret(spec) else None),
+        requeue_after=autoscale.requeue_after(mcp.before, seen) or (secrets.ROTATION if tls_secret(spec) else None),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.plan import Later, Plan
+from modelyard.core.plan import Plan, RequeueAfter
 from modelyard.core.resources import JOB
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.model import prefetch
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 def plan(model: Object[ModelSpec], seen: Seen) -> Plan:
     """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
     if problem := model_volumes.trouble(model.spec, seen):
-        return Plan(blocked=problem, look_again=secrets.look_again(model, seen.now, problem))
+        return Plan(blocked=problem, requeue_after=secrets.requeue_after(model, seen.now, problem))
     jobs = tuple(job.ref for job in seen.all(Owned(JOB)))
     rotation = secrets.ROTATION if model.spec.source_secret_ref else None
     if not prefetch.is_wanted(model.spec, seen.policy):
-        return Plan(delete=jobs, look_again=rotation)
+        return Plan(delete=jobs, requeue_after=rotation)
     match prefetch.stage(model, seen):
         case Stage.DONE:
-            return Plan(look_again=rotation)
+            return Plan(requeue_after=rotation)
         case Stage.OUTDATED:
-            return Plan(delete=jobs, look_again=rotation)
+            return Plan(delete=jobs, requeue_after=rotation)
         case Stage.FAILED:
-            return Plan(look_again=_sooner(rotation, prefetch.look_again(seen)))
-    return Plan(apply=prefetch.children(model, seen), look_again=_sooner(prefetch.settling(seen), rotation))
+            return Plan(requeue_after=_sooner(rotation, prefetch.requeue_after(seen)))
+    return Plan(apply=prefetch.children(model, seen), requeue_after=_sooner(prefetch.settling(seen), rotation))
 
 
-def _sooner(one: Later | None, other: Later | None) -> Later | None:
+def _sooner(one: RequeueAfter | None, other: RequeueAfter | None) -> RequeueAfter | None:
     return min((later for later in (one, other) if later), key=lambda later: later.seconds, default=None)

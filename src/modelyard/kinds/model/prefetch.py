@@ -14,7 +14,7 @@ from modelyard.core import names
 from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint
 from modelyard.core.exitcodes import Code
-from modelyard.core.plan import Later, Once
+from modelyard.core.plan import CreateOnly, RequeueAfter
 from modelyard.core.policy import CacheMode
 from modelyard.core.probes import LogTail
 from modelyard.core.reasons import Reason
@@ -109,10 +109,12 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
     return Stage.FAILED if failed else Stage.RUNNING
 
 
-def look_again(seen: Seen) -> Later | None:
+def requeue_after(seen: Seen) -> RequeueAfter | None:
     """Return when a Job that failed is replaced."""
     job = seen.one(Owned(JOB))
-    return Later(_wait(job, seen), "the prefetch failed and is tried again") if job and _ended(job, "Failed") else None
+    if job is None or not _ended(job, "Failed"):
+        return None
+    return RequeueAfter(_wait(job, seen), "the prefetch failed and is tried again")
 
 
 def _wait(job: Stored, seen: Seen) -> float:
@@ -145,10 +147,10 @@ def trouble(seen: Seen) -> Problem | None:
     return pod_problems.first_trouble(settled, fetch_report.REMEDIES)
 
 
-def settling(seen: Seen) -> Later | None:
+def settling(seen: Seen) -> RequeueAfter | None:
     """Return when to look at a new pod again: one that finds no place makes no more news."""
     new = any(_is_new(pod, seen) for pod in seen.all(Owned(POD)))
-    return Later(SETTLING_SECONDS, "the pod of the prefetch is new") if new else None
+    return RequeueAfter(SETTLING_SECONDS, "the pod of the prefetch is new") if new else None
 
 
 def _is_new(pod: Stored, seen: Seen) -> bool:
@@ -165,10 +167,10 @@ def progress(seen: Seen) -> str:
     return fetch_report.progress(answer.value) if answer and answer.ok else ""
 
 
-def children(model: Object[ModelSpec], seen: Seen) -> tuple[Once, ...]:
+def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
     """Return the claim of the cache, and the Job."""
     body = _body(model, seen)
-    return (*storage(model, seen.policy).claims, Once(JOB, body["metadata"]["name"], body))
+    return (*storage(model, seen.policy).claims, CreateOnly(JOB, body["metadata"]["name"], body))
 
 
 def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:

@@ -91,7 +91,7 @@ def path(model: Object[ModelSpec], seen: Seen) -> str:
     return prefetch.storage(model, seen.policy).model
 
 
-def stuck(_: Json, problem: Problem) -> Json:
+def on_error(_: Json, problem: Problem) -> Json:
     """Return what changes while no status can be worked out: only a spec that makes no sense may not be served."""
     return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition, Problem, Truth, failing, ready_since, stored_condition
 from modelyard.core.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
-from modelyard.core.plan import Child, Later, Replicas
+from modelyard.core.plan import Child, Replicas, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
 from modelyard.kinds.contract import Owned, Rule
@@ -132,11 +132,11 @@ def troubles(before: Json, seen: Seen) -> tuple[Condition, ...]:
     return (failing(AUTOSCALED, problem),)
 
 
-def look_again(before: Json, seen: Seen) -> Later | None:
+def requeue_after(before: Json, seen: Seen) -> RequeueAfter | None:
     """Return when to look again at an autoscaler that does not work yet."""
     complaint = _complaint(seen)
     left = _patience(complaint, before, seen.now) if complaint else 0.0
-    return Later(left, "the autoscaler has no metrics yet") if left > 0 else None
+    return RequeueAfter(left, "the autoscaler has no metrics yet") if left > 0 else None
 
 
 def _complaint(seen: Seen) -> Json | None:

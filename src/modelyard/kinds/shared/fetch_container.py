@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from modelyard.core import names
-from modelyard.core.plan import Once
+from modelyard.core.plan import CreateOnly
 from modelyard.core.policy import AccessMode, CacheMode, Policy
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, is_collection, parts, redacted
@@ -149,7 +149,7 @@ def other_volumes(order: Order, policy: Policy) -> Iterator[Json]:
         yield {"name": _host(order), "hostPath": {"path": order.source.path, "type": "File"}}
 
 
-def claims(policy: Policy, service: str) -> tuple[Once, ...]:
+def claims(policy: Policy, service: str) -> tuple[CreateOnly, ...]:
     """Return the claim of the cache. The shared one belongs to nobody and is never changed."""
     if not policy.cache_path:
         return ()
@@ -172,7 +172,7 @@ def claims(policy: Policy, service: str) -> tuple[Once, ...]:
         # An empty class would mean "no class"; only left out does it mean the cluster's default.
         "spec": pods.without_empty(spec),
     }
-    return (Once(VOLUME_CLAIM, name, body, shared=shared),)
+    return (CreateOnly(VOLUME_CLAIM, name, body, shared=shared),)
 
 
 def _claim_name(policy: Policy, service: str) -> str:

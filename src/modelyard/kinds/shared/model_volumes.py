@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.errors import SpecInvalid
-from modelyard.core.plan import Once
+from modelyard.core.plan import CreateOnly
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, VOLUME_CLAIM
 from modelyard.core.source import MAIN, S3, Claim, Hub, Local, Source, Web, parse
@@ -56,7 +56,7 @@ class Storage(Struct, frozen=True):
     """Of the serving container, read-only."""
     init: tuple[Json, ...] = ()
     """Init containers."""
-    claims: tuple[Once, ...] = ()
+    claims: tuple[CreateOnly, ...] = ()
     """Volume claims that must exist first."""
 
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from modelyard.core.conditions import Problem, ready_since
-from modelyard.core.plan import Later
+from modelyard.core.plan import RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET
 from modelyard.kinds.contract import Named
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Object, Seen
 
-ROTATION = Later(60.0, "Secrets are read by name, not watched")
+ROTATION = RequeueAfter(60.0, "Secrets are read by name, not watched")
 """How soon a changed Secret is noticed."""
 
 _REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
@@ -45,15 +45,15 @@ def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem |
     return None
 
 
-def look_again(obj: Object[Any], now: datetime, problem: Problem) -> Later | None:
+def requeue_after(obj: Object[Any], now: datetime, problem: Problem) -> RequeueAfter | None:
     """Return when to look again if the problem is a Secret that is missed: other things are watched."""
     return patience(obj, now) if problem.reason in _REASONS else None
 
 
-def patience(obj: Object[Any], now: datetime) -> Later:
+def patience(obj: Object[Any], now: datetime) -> RequeueAfter:
     """Return when to look again for a Secret that is missed: often at first, rarely after a while."""
     waited = (now - since).total_seconds() if (since := ready_since(obj.before)) else 0.0
-    return Later(5.0 if waited < 60 else 15.0 if waited < 600 else 60.0, "a Secret is missing")
+    return RequeueAfter(5.0 if waited < 60 else 15.0 if waited < 600 else 60.0, "a Secret is missing")
 
 
 def digest(secret: Stored | None) -> str:
