@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelyard.local.processes import ProcessDied
+from modelyard.local.program import ProcessDied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

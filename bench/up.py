@@ -29,14 +29,14 @@ from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
-from modelyard.local.node.addresses import Addresses, Place
-from modelyard.local.node.kernel import tree
-from modelyard.local.up.folder import Folder
+from modelyard.local.node.process.procfs import tree
+from modelyard.local.node.proxy.addresses import Addresses, Place
+from modelyard.local.up.state_folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-_ENGINE: Final = "modelyard.local.llamacpp"
+_ENGINE: Final = "modelyard.local.llama_server"
 _QUESTION: Final = {"messages": [{"role": "user", "content": "Which model are you?"}], "temperature": 0}
 _PORT: Final = 8080
 _START_SECONDS: Final = 120.0

@@ -19,11 +19,11 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from modelyard.local.node.images import ImageTable
-from modelyard.local.up.folder import Folder, default_path
-from modelyard.local.up.look import look
+from modelyard.local.node.process.images import ImageTable
+from modelyard.local.up.query import look
+from modelyard.local.up.run import Wanted, run
 from modelyard.local.up.screen import Screen, hints, question, report
-from modelyard.local.up.up import Wanted, run
+from modelyard.local.up.state_folder import Folder, default_path
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "up.svg"
 WIDTH = 112

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.kinds.mcp import MCP
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from tests.support.mcps import mcp
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from tests.support.services import create_service
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.mcp import MCP
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from tests.support.mcps import condition, create, edit, expect_writes, mcp, says, until_ready
 from tests.support.mcpserver import Behaviour, Mood
 

@@ -14,8 +14,8 @@ from modelyard.core.policy import Policy
 from modelyard.core.resources import JOB, POD, VOLUME_CLAIM
 from modelyard.core.source import cache_key
 from modelyard.kinds.model import MODEL
-from modelyard.local.admin import AdminError
 from modelyard.local.ports import free_ports
+from modelyard.local.raw_client import AdminError
 from tests.support.mcps import condition, expect_writes
 from tests.support.operators import ROOT, running_operator
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
     from tests.support.operators import OperatorProcess

@@ -28,8 +28,8 @@ from tests.support.services import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
     from tests.support.operators import OperatorProcess

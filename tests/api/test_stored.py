@@ -12,7 +12,7 @@ import pytest
 
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from modelyard.manifests.crd import crd
 from tests.support.mcps import condition, says
 from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from modelyard.core.resources import Resource
     from modelyard.kinds.contract import Kind
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("standing_operator")

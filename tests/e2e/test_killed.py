@@ -21,8 +21,8 @@ PARTS = {
     "kube-controller-manager": "/kube-controller-manager ",
     "kube-scheduler": "/kube-scheduler ",
     "operator": "modelyard.local.lifeline modelyard run",
-    "guardian": "modelyard.local.node.guardian",
-    "engine": "modelyard.local.llamacpp",
+    "guardian": "modelyard.local.node.process.reaper_process",
+    "engine": "modelyard.local.llama_server",
 }
 
 

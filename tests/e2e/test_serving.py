@@ -157,7 +157,9 @@ async def until_refused(url: str) -> None:
 def engine_of(pod: Json) -> int:
     """Return the process that is the engine of a pod."""
     uid = pod["metadata"]["uid"]
-    return next(pid for pid, words in all_processes().items() if "modelyard.local.llamacpp" in words and uid in words)
+    return next(
+        pid for pid, words in all_processes().items() if "modelyard.local.llama_server" in words and uid in words
+    )
 
 
 def restarts(pod: Json) -> int:

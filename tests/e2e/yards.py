@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import yaml
 
-from modelyard.local.up.folder import Folder
+from modelyard.local.up.state_folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,15 +11,15 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.mcp import MCP
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from modelyard.runtime.drift import REPAIRS
 from tests.support.calls import Match
 from tests.support.faults import HoldEvents, Rule
 from tests.support.mcps import condition, create, says, until_ready, writes
 
 if TYPE_CHECKING:
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.support.faultproxy import FaultProxy
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder

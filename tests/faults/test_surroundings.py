@@ -13,8 +13,8 @@ from modelyard.runtime.manager import Settings
 from tests.support.mcps import create, ready, until_ready, writes
 
 if TYPE_CHECKING:
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 

@@ -15,8 +15,8 @@ from tests.support.mcps import create, edit, expect_writes, ready, until_ready, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import Admin
     from tests.support.faultproxy import FaultProxy
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder

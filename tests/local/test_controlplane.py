@@ -17,10 +17,10 @@ import aiohttp
 import pytest
 import yaml
 
-from modelyard.local.admin import Admin, AdminError
-from modelyard.local.components import NODE_CALLER
+from modelyard.local.command_lines import NODE_CALLER
 from modelyard.local.controlplane import ControlPlane, NoDatabase
-from modelyard.local.processes import ProcessDied
+from modelyard.local.program import ProcessDied
+from modelyard.local.raw_client import Admin, AdminError
 from tests.support.accounts import until_allowed
 from tests.support.audit import answered, audited
 

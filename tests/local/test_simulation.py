@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from modelyard.local.admin import Admin
+    from modelyard.local.raw_client import Admin
 
 Json = dict[str, Any]
 _SECONDS = 60.0

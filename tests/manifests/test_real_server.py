@@ -11,7 +11,7 @@ import yaml
 from msgspec.structs import replace
 
 from modelyard.kinds import ALL
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from modelyard.manifests import operator
 from modelyard.manifests.crd import crd
 from modelyard.manifests.install import files

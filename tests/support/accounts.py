@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from modelyard.kinds import ALL
-from modelyard.local.admin import Admin, AdminError
+from modelyard.local.raw_client import Admin, AdminError
 
 if TYPE_CHECKING:
     from pathlib import Path

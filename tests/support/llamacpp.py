@@ -18,7 +18,7 @@ from msgspec import Struct
 from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
-from modelyard.local.processes import Program
+from modelyard.local.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-LAUNCHER = (sys.executable, "-m", "modelyard.local.llamacpp")
+LAUNCHER = (sys.executable, "-m", "modelyard.local.llama_server")
 SECONDS = 30.0
 
 _IMAGE_STARTS = "/app/llama-server"

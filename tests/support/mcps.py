@@ -14,7 +14,7 @@ from tests.support.operators import USER
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.local.admin import Admin
+    from modelyard.local.raw_client import Admin
     from tests.support.recorder import Recorder
 
 Json = dict[str, Any]

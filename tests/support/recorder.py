@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from modelyard.local.admin import AdminError
+from modelyard.local.raw_client import AdminError
 from tests.support.invariants import Version, duplicates, only_role, untruths
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class Source(Protocol):
-    """What is recorded from: `modelyard.local.admin.Admin`."""
+    """What is recorded from: `modelyard.local.raw_client.Admin`."""
 
     async def get(self, path: str) -> Json:
         """Read a list."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.core.resources import Resource
-    from modelyard.local.admin import Admin
+    from modelyard.local.raw_client import Admin
     from tests.support.recorder import Recorder
 
 Json = dict[str, Any]

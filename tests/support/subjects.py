@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
 from modelyard.kinds.mcp import MCP
-from modelyard.local.admin import Admin
+from modelyard.local.raw_client import Admin
 from tests.support import mcps, services
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES

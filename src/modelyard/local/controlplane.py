@@ -10,13 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from modelyard.core.errors import ModelyardError
-from modelyard.local import components
-from modelyard.local.admin import Admin
+from modelyard.local import command_lines
 from modelyard.local.files import file_name, private_folder, write_private
 from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfig
 from modelyard.local.pki import Authority, signing_key
 from modelyard.local.ports import keep_ports
-from modelyard.local.processes import ProcessDied, Program, tail
+from modelyard.local.program import ProcessDied, Program, tail
+from modelyard.local.raw_client import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ _START_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 24 * 3600
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", components.FIRST_SERVICE_IP)
+_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", command_lines.FIRST_SERVICE_IP)
 # What the API server says when etcd runs and never answers, as with a journal that was cut off.
 _NO_STORAGE = "error creating storage factory"
 _DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
@@ -139,9 +139,9 @@ class ControlPlane:
         answer = await self.admin.create(path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return self._kubeconfig(file_name(namespace, name), by_token(answer["status"]["token"]), namespace)
 
-    def node_trust(self) -> components.Trust:
+    def node_trust(self) -> command_lines.Trust:
         """Return how a node on this machine proves who it is, and whose certificates it takes."""
-        return components.Trust(self.ca, self._authority.store("node", self._authority.server("node", _LOOPBACK)))
+        return command_lines.Trust(self.ca, self._authority.store("node", self._authority.server("node", _LOOPBACK)))
 
     @property
     def programs(self) -> list[Program]:
@@ -184,30 +184,30 @@ class ControlPlane:
 
     def _etcd_program(self, *, durable: bool) -> Program:
         data, ports = private_folder(self.folder / "etcd"), self._ports
-        command = components.etcd(
+        command = command_lines.etcd(
             self.assets / "etcd", data, ports["etcd"], ports["etcd-peer"], self._etcd_trust(), durable=durable
         )
         return self._program(command)
 
-    def _etcd_trust(self) -> components.Trust:
+    def _etcd_trust(self) -> command_lines.Trust:
         # An authority of its own: with the other one, every client certificate of the API would open the database.
         authority = Authority.open(self.folder / "pki" / "etcd", "modelyard-etcd")
-        return components.Trust(
+        return command_lines.Trust(
             authority.certificate_file, authority.store("etcd", authority.server("etcd", _LOOPBACK))
         )
 
     def _apiserver_program(self, extra: tuple[str, ...]) -> Program:
         identity = self._authority.store("apiserver", self._authority.server("apiserver", (*_LOOPBACK, *_NAMES)))
-        caller = self._authority.store(components.NODE_CALLER, self._authority.client(components.NODE_CALLER))
-        server = components.ApiServer(
+        caller = self._authority.store(command_lines.NODE_CALLER, self._authority.client(command_lines.NODE_CALLER))
+        server = command_lines.ApiServer(
             program=self.assets / "kube-apiserver",
             port=self._ports["apiserver"],
-            trust=components.Trust(self.ca, identity),
+            trust=command_lines.Trust(self.ca, identity),
             etcd_port=self._ports["etcd"],
             etcd_trust=self._etcd_trust(),
             signing_key=self._signing_key,
-            kubelet_trust=components.Trust(self.ca, caller),
-            audit_policy=write_private(self.folder / "audit-policy.yaml", components.AUDIT_POLICY.encode()),
+            kubelet_trust=command_lines.Trust(self.ca, caller),
+            audit_policy=write_private(self.folder / "audit-policy.yaml", command_lines.AUDIT_POLICY.encode()),
             audit_log=self.audit_log,
             extra=extra,
         )
@@ -216,8 +216,8 @@ class ControlPlane:
     def _controllers_program(self) -> Program:
         kubeconfig = self.client_kubeconfig("system:kube-controller-manager")
         program = self.assets / "kube-controller-manager"
-        return self._program(components.controller_manager(program, kubeconfig, self.ca, self._signing_key))
+        return self._program(command_lines.controller_manager(program, kubeconfig, self.ca, self._signing_key))
 
     def _scheduler_program(self) -> Program:
         kubeconfig = self.client_kubeconfig("system:kube-scheduler")
-        return self._program(components.scheduler(self.assets / "kube-scheduler", kubeconfig))
+        return self._program(command_lines.scheduler(self.assets / "kube-scheduler", kubeconfig))

@@ -1,6 +1,6 @@
 """Run a Python module that ends when its parent does: `python -m modelyard.local.lifeline MODULE ARGUMENTS...`.
 
-The other half of `modelyard.local.processes`, for programs that do not look at their lifeline by themselves.
+The other half of `modelyard.local.program`, for programs that do not look at their lifeline by themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import sys
 from threading import Thread
 
-from modelyard.local.processes import LIFELINE
+from modelyard.local.program import LIFELINE
 
 
 def hold(descriptor: int) -> None:

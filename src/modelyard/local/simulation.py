@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from modelyard.local.controlplane import NotReady
 from modelyard.local.ports import free_ports, is_free
-from modelyard.local.processes import Program, tail
-from modelyard.local.storage import STORAGE_CLASS, standard_class
+from modelyard.local.program import Program, tail
+from modelyard.local.storage_class import STORAGE_CLASS, standard_class
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.core.resources import Key
-from modelyard.local.node.addresses import Place
-from modelyard.local.node.guardian import StateInUse
+from modelyard.local.node.process.reaper_process import StateInUse
+from modelyard.local.node.proxy.addresses import Place
 from tests.local.node.yard import Yard, conditions, node_of, shell, until, yard_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.node.names import Places
+    from modelyard.local.node.proxy.service_dns import Places
 
 
 async def test_a_node_shows_what_the_machine_has(yard: Yard) -> None:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.core.objects import Metadata
-from modelyard.local.node import kernel
-from modelyard.local.node.addresses import Address
-from modelyard.local.node.environment import past_proxies
-from modelyard.local.node.folders import PodFolder
-from modelyard.local.node.gpus import Gpus
-from modelyard.local.node.leftovers import Record, end_leftovers, read_record, write_record
-from modelyard.local.node.machine import Gpu, Machine, Short, available_memory, listed_gpus, look_for_shortage
-from modelyard.local.node.paths import Mapped
-from modelyard.local.node.pod import grace_left
-from modelyard.local.node.podman import Box, Podman, enter_command, run_command
-from modelyard.local.node.podspec import Container, Port, Probe
-from modelyard.local.node.probes import Tally
-from modelyard.local.node.report import node_status
-from modelyard.local.node.states import Ended
+from modelyard.local.node import node_status
+from modelyard.local.node.hardware import Gpu, Machine, Short, available_memory, listed_gpus, look_for_shortage
+from modelyard.local.node.pods.environment import past_proxies
+from modelyard.local.node.pods.gpus import Gpus
+from modelyard.local.node.pods.pod_worker import grace_left
+from modelyard.local.node.pods.podspec import Container, Port, Probe
+from modelyard.local.node.pods.probes import Tally
+from modelyard.local.node.process import procfs
+from modelyard.local.node.process.container_state import Ended
+from modelyard.local.node.process.path_mapping import Mapped
+from modelyard.local.node.process.podman import Box, Podman, enter_command, run_command
+from modelyard.local.node.process.reaper import Record, end_leftovers, read_record, write_record
+from modelyard.local.node.proxy.addresses import Address
+from modelyard.local.node.storage.pod_folders import PodFolder
 from tests.local.node.yard import runs
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def test_a_machine_with_gpus_says_so() -> None:
 )
 def test_what_is_short_is_a_condition_of_the_node(short: Short, disk: tuple[str, str], memory: tuple[str, str]) -> None:
     machine = Machine(8, 2**34, 2**40)
-    fine = node_status("n", machine, {}, NOW, port=0, short=Short(disk=False, memory=False))
-    told = node_status("n", machine, fine, LATER, port=10250, short=short)
+    fine = node_status.status("n", machine, {}, NOW, port=0, short=Short(disk=False, memory=False))
+    told = node_status.status("n", machine, fine, LATER, port=10250, short=short)
     times = {entry["type"]: (entry["status"], entry["lastTransitionTime"]) for entry in told["conditions"]}
     assert times == {"DiskPressure": disk, "MemoryPressure": memory, "Ready": ("True", NOW)}
     assert told["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10250}}
@@ -160,7 +160,7 @@ async def test_a_copy_of_a_state_folder_ends_no_process_of_the_original(tmp_path
     process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
     folder = PodFolder(original, "uid").container("main")
     folder.make()
-    write_record(folder.record, Record(process.pid, kernel.birth(process.pid), str(folder.folder)))
+    write_record(folder.record, Record(process.pid, procfs.birth(process.pid), str(folder.folder)))
     shutil.copytree(original, copy)
     end_leftovers(copy)
     assert runs(process.pid)
@@ -175,16 +175,16 @@ async def test_processes_are_known_by_birth_children_memory_and_variables() -> N
     mark = f"MARK_{os.getpid()}"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=pipe, env={mark: "1"})
     async with asyncio.timeout(30):
-        while len(list(kernel.tree(process.pid))) < 2:
+        while len(list(procfs.tree(process.pid))) < 2:
             await asyncio.sleep(0.02)
-    tree = set(kernel.tree(process.pid))
-    assert set(kernel.pids_with(f"{mark}=1")) == tree
+    tree = set(procfs.tree(process.pid))
+    assert set(procfs.pids_with(f"{mark}=1")) == tree
     # In this order: a program that is still starting only grows.
-    assert all(0 < kernel.exact_memory(pid) <= kernel.memory(pid) for pid in tree)
-    assert kernel.birth(process.pid) == kernel.birth(process.pid) != ""
+    assert all(0 < procfs.exact_memory(pid) <= procfs.memory(pid) for pid in tree)
+    assert procfs.birth(process.pid) == procfs.birth(process.pid) != ""
     await process.communicate(b"\n")
-    assert kernel.birth(process.pid) == ""
-    assert kernel.memory(process.pid) == 0
+    assert procfs.birth(process.pid) == ""
+    assert procfs.memory(process.pid) == 0
 
 
 def test_a_command_for_a_box_runs_inside_of_it() -> None:

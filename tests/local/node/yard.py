@@ -14,18 +14,18 @@ import pytest
 from modelyard.kube import config
 from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
-from modelyard.local.node.addresses import Addresses
-from modelyard.local.node.images import ImageTable, Rule
 from modelyard.local.node.node import NodeSettings, running_node
-from modelyard.local.node.site import Pace
+from modelyard.local.node.pods.node_context import Pace
+from modelyard.local.node.process.images import ImageTable, Rule
+from modelyard.local.node.proxy.addresses import Addresses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from modelyard.local.admin import Admin
     from modelyard.local.cluster import Cluster
-    from modelyard.local.node.names import Places
-    from modelyard.local.node.pods import Pods
+    from modelyard.local.node.pods.pod_workers import Pods
+    from modelyard.local.node.proxy.service_dns import Places
+    from modelyard.local.raw_client import Admin
 
 Json = dict[str, Any]
 SECONDS = 60.0

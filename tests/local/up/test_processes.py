@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.local.processes import Program
+from modelyard.local.program import Program
 from modelyard.local.up.assets import NoPrograms, programs
-from modelyard.local.up.keep import keep
+from modelyard.local.up.supervise import keep
 from tests.local.node.yard import runs
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: P
 _PARENT = """
 import asyncio, sys
 from pathlib import Path
-from modelyard.local.processes import Program
+from modelyard.local.program import Program
 
 async def main():
     program = Program(

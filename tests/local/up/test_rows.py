@@ -8,7 +8,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.shared.models import MODEL
-from modelyard.local.node.addresses import Place
+from modelyard.local.node.proxy.addresses import Place
 from modelyard.local.up.rows import Row, row, rows
 
 PLACES = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080)}}

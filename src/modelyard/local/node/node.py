@@ -22,20 +22,20 @@ from modelyard.core.resources import LEASE, Key, Resource
 from modelyard.kube.client import Client
 from modelyard.kube.errors import KubeError, NotFound
 from modelyard.kube.watch import Target, follow
-from modelyard.local.node import report
-from modelyard.local.node.addresses import Addresses
-from modelyard.local.node.environment import from_machine
-from modelyard.local.node.gpus import Gpus
-from modelyard.local.node.guardian import guarded
-from modelyard.local.node.images import ImageTable
-from modelyard.local.node.leftovers import MARK
-from modelyard.local.node.machine import Machine, Short, look_around, look_for_shortage
-from modelyard.local.node.mirror import Mirror
-from modelyard.local.node.names import Places
-from modelyard.local.node.podman import Podman
-from modelyard.local.node.pods import Pods
-from modelyard.local.node.site import Drain, Pace, Site, nobody_to_wait_for
-from modelyard.local.node.times import micro_timestamp, timestamp
+from modelyard.local.clock import micro_timestamp, timestamp
+from modelyard.local.node import node_status
+from modelyard.local.node.hardware import Machine, Short, look_around, look_for_shortage
+from modelyard.local.node.pods.environment import from_machine
+from modelyard.local.node.pods.gpus import Gpus
+from modelyard.local.node.pods.node_context import Drain, Pace, Site, nobody_to_wait_for
+from modelyard.local.node.pods.pod_workers import Pods
+from modelyard.local.node.process.images import ImageTable
+from modelyard.local.node.process.podman import Podman
+from modelyard.local.node.process.reaper import MARK
+from modelyard.local.node.process.reaper_process import guarded
+from modelyard.local.node.proxy.addresses import Addresses
+from modelyard.local.node.proxy.service_dns import Places
+from modelyard.local.store import Mirror
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -158,20 +158,20 @@ class _Heart:
 
     async def _report(self) -> str:
         """Register the Node, if it is not there, and tell its status; return its UID."""
-        key, body = Key("", self._name), report.node(self._name, self._machine)
+        key, body = Key("", self._name), node_status.node(self._name, self._machine)
         try:
             node = await self._client.merge_patch(_NODE, key, {"metadata": {"labels": body["metadata"]["labels"]}})
         except NotFound:
             node = await self._client.create(_NODE, body)
         short = look_for_shortage(self._state)
-        status = report.node_status(self._name, self._machine, node.status, timestamp(), port=self._port, short=short)
+        status = node_status.status(self._name, self._machine, node.status, timestamp(), port=self._port, short=short)
         await self._client.merge_patch(_NODE, key, {"status": status}, "status")
         self._short = short
         return node.meta.uid
 
     async def _renew(self, uid: str) -> None:
-        lease = report.lease(self._name, micro_timestamp(), uid)
+        lease = node_status.lease(self._name, micro_timestamp(), uid)
         try:
-            await self._client.merge_patch(LEASE, Key(report.LEASES, self._name), {"spec": lease["spec"]})
+            await self._client.merge_patch(LEASE, Key(node_status.LEASES, self._name), {"spec": lease["spec"]})
         except NotFound:
             await self._client.create(LEASE, lease)

@@ -14,15 +14,15 @@ import structlog
 import uvloop
 
 from modelyard.core.errors import ModelyardError
-from modelyard.local.node.images import ImageTable
+from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
-from modelyard.local.up.defaults import for_source
-from modelyard.local.up.documents import read_files
-from modelyard.local.up.folder import Folder, default_path
-from modelyard.local.up.logfile import LogFile
-from modelyard.local.up.look import log_command, look, running
+from modelyard.local.up.default_manifests import for_source
+from modelyard.local.up.log_file import LogFile
+from modelyard.local.up.query import log_command, look, running
+from modelyard.local.up.run import Wanted, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
-from modelyard.local.up.up import Wanted, explained, run
+from modelyard.local.up.state_folder import Folder, default_path
+from modelyard.local.up.user_manifests import read_files
 from modelyard.manifests.documents import at_home
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.files import write_private
-from modelyard.local.up.folder import Record
+from modelyard.local.up.state_folder import Record
 from modelyard.manifests.render import documents as rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from modelyard.local.up.folder import Folder
+    from modelyard.local.up.state_folder import Folder
     from modelyard.manifests.documents import Document
 
 LOG: Final = "up.log"

@@ -20,23 +20,23 @@ from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.errors import KubeError
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
-from modelyard.local.node.addresses import Addresses, Place
-from modelyard.local.node.claims import Claims
-from modelyard.local.node.images import ImageTable
-from modelyard.local.node.kubelet import Kubelet
 from modelyard.local.node.node import NodeSettings, running_node
-from modelyard.local.node.services import Services
+from modelyard.local.node.process.images import ImageTable
+from modelyard.local.node.proxy.addresses import Addresses, Place
+from modelyard.local.node.proxy.service_proxy import Services
+from modelyard.local.node.server.kubelet_server import Kubelet
+from modelyard.local.node.storage.provisioner import Claims
 from modelyard.local.ports import keep_ports
-from modelyard.local.up.folder import Folder
-from modelyard.local.up.forget import forget_last_start
 from modelyard.local.up.install import install
-from modelyard.local.up.keep import keep
-from modelyard.local.up.operator import operator
+from modelyard.local.up.operator_program import operator
+from modelyard.local.up.reset_status import forget_last_start
+from modelyard.local.up.state_folder import Folder
+from modelyard.local.up.supervise import keep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
 
-    from modelyard.local.processes import Program
+    from modelyard.local.program import Program
 
 # Not the machine's own name: pods stay bound to their node, and laptops change their names as they move.
 NODE_NAME: Final = "this-machine"

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
-from modelyard.local.node.names import local_names
+from modelyard.local.node.proxy.service_dns import local_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelyard.core.objects import Json, Stored
-    from modelyard.local.node.names import Places
+    from modelyard.local.node.proxy.service_dns import Places
 
 _NAMESPACE: Final = "default"
 _NEW: Final = "Pending"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.kinds import ALL
 from modelyard.kube.watch import Target, follow
-from modelyard.local.node.mirror import Mirror
+from modelyard.local.store import Mirror
 from modelyard.local.up.rows import Row, rows
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
-    from modelyard.local.node.names import Places
+    from modelyard.local.node.proxy.service_dns import Places
 
 
 class View:

@@ -1,0 +1,128 @@
+"""What this machine has, as a Node shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from modelyard.local.node.pods.gpus import NVIDIA
+
+_PODS: Final = "110"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_ANSWER_SECONDS: Final = 10.0
+# Below this, programs begin to fail in ways that are hard to understand, so no further pods are taken.
+_LEAST_DISK: Final = 256 * 2**20
+# The kubelet's own limit.
+_LEAST_MEMORY: Final = 100 * 2**20
+_MEMORY: Final = Path("/proc/meminfo")
+
+
+class Gpu(Struct, frozen=True):
+    """One GPU."""
+
+    index: str
+    model: str
+
+
+class Machine(Struct, frozen=True):
+    """What the scheduler may count on, and what `kubectl describe node` tells."""
+
+    cpus: int
+    memory: int
+    disk: int
+    gpus: tuple[Gpu, ...] = ()
+    architecture: str = ""
+    """The processor, as images name it."""
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        """Amounts, as Kubernetes writes them."""
+        gpus = {NVIDIA: str(len(self.gpus))} if self.gpus else {}
+        return {
+            "cpu": str(self.cpus),
+            "memory": f"{self.memory // 1024}Ki",
+            "ephemeral-storage": f"{self.disk // 1024}Ki",
+            "pods": _PODS,
+            **gpus,
+        }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels by which pods choose a node."""
+        gpu = {"nvidia.com/gpu.product": self.gpus[0].model.replace(" ", "-")} if self.gpus else {}
+        metal = {"modelyard.dev/gpu": "metal"} if (sys.platform, self.architecture) == ("darwin", "arm64") else {}
+        return {"kubernetes.io/os": sys.platform, "kubernetes.io/arch": self.architecture, **gpu, **metal}
+
+
+async def look_around(state: Path) -> Machine:
+    """Measure this machine. The disk is the one that holds the state folder."""
+    return Machine(
+        cpus=_cpus(),
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        disk=shutil.disk_usage(state).total,
+        gpus=await _nvidia(),
+        architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+    )
+
+
+class Short(Struct, frozen=True):
+    """What this machine has next to nothing left of."""
+
+    disk: bool
+    memory: bool | None = None
+    """None: nobody knows."""
+
+
+def look_for_shortage(state: Path) -> Short:
+    """Measure what is left. The disk is the one that holds the state folder."""
+    memory = available_memory(_MEMORY.read_text()) if _MEMORY.exists() else None
+    return Short(
+        disk=shutil.disk_usage(state).free < _LEAST_DISK,
+        memory=None if memory is None else memory < _LEAST_MEMORY,
+    )
+
+
+def available_memory(told: str) -> int | None:
+    """Return how many bytes programs could have, as the kernel (Linux) tells; None: it does not."""
+    fields = (line.split() for line in told.splitlines() if line.startswith("MemAvailable:"))
+    return next((int(amount) * 1024 for _, amount, *_ in fields), None)
+
+
+def _cpus() -> int:
+    # Less than the machine has when we ourselves are confined to some of its processors.
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+async def _nvidia() -> tuple[Gpu, ...]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ()
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "--query-gpu=index,name",
+        "--format=csv,noheader",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            answer, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ()
+    return listed_gpus(answer.decode(errors="replace")) if process.returncode == 0 else ()
+
+
+def listed_gpus(answer: str) -> tuple[Gpu, ...]:
+    """Read the answer of nvidia-smi."""
+    rows = (line.partition(",") for line in answer.splitlines())
+    return tuple(Gpu(index.strip(), name.strip()) for index, comma, name in rows if comma)

@@ -1,0 +1,90 @@
+"""The Node object of this machine and its Lease. Pure."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from modelyard import __version__
+from modelyard.local.node.pods.pod_status import HOST
+
+if TYPE_CHECKING:
+    from modelyard.local.node.hardware import Machine, Short
+
+Json = dict[str, Any]
+
+LEASES: Final = "kube-node-lease"
+FEATURES: Final = ("ExtendWebSocketsToKubelet",)
+"""What the API server must know of the node: it speaks WebSocket, and not the older protocol of `kubectl exec`."""
+_LEASE_SECONDS: Final = 40
+_READY: Final = ("True", "KubeletReady", "pods run as processes")
+
+
+def node(name: str, machine: Machine) -> Json:
+    """Return the Node as it is registered."""
+    labels = {"kubernetes.io/hostname": name, **machine.labels}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def status(name: str, machine: Machine, before: Json, now: str, *, port: int, short: Short) -> Json:
+    """Return the status of the Node; times of conditions that have not changed stay as they were."""
+    return {
+        "capacity": machine.capacity,
+        "allocatable": machine.capacity,
+        "declaredFeatures": list(FEATURES),
+        "conditions": _conditions(before.get("conditions", []), now, short),
+        "addresses": [{"type": "InternalIP", "address": HOST}, {"type": "Hostname", "address": name}],
+        **({"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}} if port else {}),
+        "nodeInfo": {
+            **dict.fromkeys(("bootID", "machineID", "systemUUID", "kubeProxyVersion"), ""),
+            "architecture": machine.architecture,
+            "containerRuntimeVersion": f"modelyard://{__version__}",
+            "kernelVersion": platform.release(),
+            "kubeletVersion": f"modelyard-{__version__}",
+            "operatingSystem": sys.platform,
+            "osImage": platform.system(),
+        },
+    }
+
+
+def _conditions(before: list[Json], now: str, short: Short) -> list[Json]:
+    old = {entry["type"]: entry for entry in before}
+    ours = {"DiskPressure": _disk(short.disk), "MemoryPressure": _memory(short.memory), "Ready": _READY}
+    told = [_condition(name, *words, old.get(name, {}), now) for name, words in ours.items()]
+    return [*told, *(entry for name, entry in old.items() if name not in ours)]
+
+
+def _disk(is_short: bool) -> tuple[str, str, str]:
+    return ("True", "DiskIsFull", "free some disk space") if is_short else ("False", "DiskIsFine", "there is space")
+
+
+def _memory(is_short: bool | None) -> tuple[str, str, str]:
+    if is_short is None:
+        return "Unknown", "MemoryIsNotMeasured", "this system does not tell how much memory is available"
+    if is_short:
+        return "True", "MemoryIsShort", "end some programs, or use a smaller model"
+    return "False", "MemoryIsFine", "there is memory"
+
+
+def _condition(name: str, status: str, reason: str, message: str, old: Json, now: str) -> Json:
+    since = old.get("lastTransitionTime", now) if old.get("status") == status else now
+    return {
+        "type": name,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since,
+    }
+
+
+def lease(name: str, now: str, owner: str) -> Json:
+    """Return the Lease by which the control plane sees that the node lives; it goes away with the Node."""
+    owners = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner}]
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASES, "ownerReferences": owners},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": now},
+    }

@@ -1,0 +1,1 @@
+"""Pods as the kubelet runs them: one worker per pod and per container, probes, volumes and status."""

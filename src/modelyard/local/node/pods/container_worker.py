@@ -1,0 +1,323 @@
+"""The life of one container: started, probed, restarted with pauses, ended.
+
+It survives the node: what must not be forgotten is on disk before it matters. A container whose process was lost with
+the node is started again, unless its pod says that nothing is, and that does not count as a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.errors import ModelyardError
+from modelyard.kube.errors import KubeError
+from modelyard.local.clock import timestamp
+from modelyard.local.node.pods import probes
+from modelyard.local.node.pods.config_sources import ConfigMissing
+from modelyard.local.node.pods.pod_events import Warned
+from modelyard.local.node.process.container_state import MESSAGE_BYTES, Ended, Running, View, Waiting
+from modelyard.local.node.process.images import NoProgram
+from modelyard.local.node.process.process import Process
+from modelyard.local.node.process.reaper import Record, read_record, write_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.local.node.pods.launch import Prepared
+    from modelyard.local.node.pods.podspec import Container, Probe
+    from modelyard.local.node.storage.pod_folders import ContainerFolder
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_FORGIVEN_AFTER: Final = 120.0
+_LONGEST_RETRY: Final = 10.0
+_LEAST_GRACE: Final = 2.0
+# A hook has no limit of its own.
+_LONGEST_HOOK: Final = 3600.0
+_TAIL_LINES: Final = 80
+_TAIL_BYTES: Final = 2048
+
+BACK_OFF: Final = Waiting("CrashLoopBackOff", "the container has ended and is started again after a pause")
+
+Prepare = Callable[[], Awaitable["Prepared"]]
+
+
+class Heard(Struct, frozen=True):
+    """Who hears of what becomes of a container."""
+
+    changed: Callable[[], None]
+    warned: Callable[[Warned], None]
+
+
+class ContainerLife:
+    """One container of a pod."""
+
+    def __init__(
+        self,
+        container: Container,
+        policy: str,
+        prepare: Prepare,
+        folder: ContainerFolder,
+        grace: float,
+        heard: Heard,
+    ) -> None:
+        self.container = container
+        self._policy, self._prepare, self._folder = policy, prepare, folder
+        self._grace = self._end_within = grace
+        self._heard = heard
+        self._stop, self._ending, self._started = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._unhealthy = ""
+        self._process: Process | None = None
+        self._asked: probes.Asked | None = None
+        self._failures = 0
+        self.view = self._remembered(read_record(folder.record))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs now."""
+        return self._process is not None
+
+    @property
+    def asked(self) -> probes.Asked | None:
+        """How commands reach it; None: it does not run."""
+        return self._asked
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended for good, and well."""
+        return isinstance(self.view.state, Ended) and self.view.state.succeeded
+
+    def hold(self, waiting: Waiting) -> None:
+        """Say why it has not been started yet."""
+        if isinstance(self.view.state, Waiting):
+            self._show(state=waiting)
+
+    async def has_started(self) -> None:
+        """Wait until it has passed its startup probe, or will not any more."""
+        await self._started.wait()
+
+    async def run(self) -> None:
+        """Run it until it has ended for good, or was told to stop."""
+        self._folder.make()
+        try:
+            while not self._stop.is_set() and not isinstance(self.view.state, Ended):
+                await self._once()
+        finally:
+            self._started.set()
+
+    def stop(self, grace: float) -> None:
+        """Tell it to end within so many seconds, and not to start again."""
+        self._end_within = grace
+        self._stop.set()
+        self._ending.set()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.stop(0)
+        if self._process is not None:
+            self._process.kill()
+
+    async def _once(self) -> None:
+        prepared = await self._prepared()
+        if prepared is None:
+            return
+        ended = await self._run(prepared)
+        if self._stop.is_set():
+            # The record still says that it runs: should only the node have stopped, it is started again.
+            self._show(state=ended, ready=False, started=False)
+        elif self._is_last(ended):
+            write_record(self._folder.record, Record(restarts=self.view.restarts, ended=ended, last=self.view.last))
+            self._show(state=ended, ready=False, started=False)
+        else:
+            await self._back_off(ended)
+
+    async def _prepared(self) -> Prepared | None:
+        """Wait until everything that it needs is there; None when it was told to stop before."""
+        retry = _FIRST_PAUSE
+        while not self._stop.is_set():
+            try:
+                return await self._prepare()
+            except (ModelyardError, OSError) as error:
+                self._show(state=waits_for(error))
+            await self._pause(retry)
+            retry = min(2 * retry, _LONGEST_RETRY)
+        return None
+
+    async def _run(self, prepared: Prepared) -> Ended:
+        self._unhealthy, began, started = "", time.monotonic(), timestamp()
+        try:
+            process = await self._begin(prepared, started)
+        except (OSError, ValueError) as error:
+            self._failures += 1
+            program = prepared.launch.argv[0]
+            return Ended(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
+        self._show(state=Running(started))
+        code = await self._attend(process, prepared)
+        self._failures = 1 if time.monotonic() - began > _FORGIVEN_AFTER else self._failures + 1
+        return self._how_it_ended(process, code, started)
+
+    async def _begin(self, prepared: Prepared, started: str) -> Process:
+        """Start the process, and remember it; OSError when one of the two cannot be done."""
+        self._make_room()
+        process = await Process.start(prepared.launch, self._folder.log)
+        try:
+            self._remember(process, started, prepared)
+        except OSError:  # the disk is full: whoever is not remembered would be started a second time
+            process.kill()
+            await process.wait()
+            raise
+        return process
+
+    async def _attend(self, process: Process, prepared: Prepared) -> int:
+        """Return the exit code of a process that is probed and watched meanwhile."""
+        self._process, self._asked = process, prepared.asked
+        if not self._stop.is_set():
+            self._ending.clear()
+            self._end_within = self._grace
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = [
+                    group.create_task(self._welcome_and_probe(prepared.asked)),
+                    group.create_task(process.watch_memory()),
+                    group.create_task(self._end_when_told(process, prepared)),
+                ]
+                code = await process.wait()
+                for task in watching:
+                    task.cancel()
+        finally:
+            self._process = self._asked = None
+            process.kill()
+        return code
+
+    async def _welcome_and_probe(self, asked: probes.Asked) -> None:
+        hook = self.container.lifecycle.post_start
+        if hook is not None:
+            try:
+                await probes.perform(hook, asked, _LONGEST_HOOK)
+            except probes.Bad as bad:
+                return self._give_up(f"the postStart hook failed: {bad}")
+        told = probes.Told(self._has_started, self._is_ready, self._warn, self._is_unhealthy)
+        return await probes.watch(self.container, asked, told)
+
+    async def _end_when_told(self, process: Process, prepared: Prepared) -> None:
+        await self._ending.wait()
+        began, hook = time.monotonic(), self.container.lifecycle.pre_stop
+        if hook is not None and self._end_within > 0:
+            with suppress(probes.Bad):
+                await probes.perform(hook, prepared.asked, self._end_within)
+        used = time.monotonic() - began
+        await process.end(max(self._end_within - used, _LEAST_GRACE if hook else 0))
+
+    def _has_started(self) -> None:
+        self._show(started=True)
+        self._started.set()
+
+    def _is_ready(self, ready: bool) -> None:
+        self._show(ready=ready)
+
+    def _is_unhealthy(self, why: str, probe: Probe) -> None:
+        self._give_up(why, probe.termination_grace_period_seconds)
+
+    def _give_up(self, why: str, grace: float | None = None) -> None:
+        """End this run, because of something that the next one may do better."""
+        if self._ending.is_set():
+            return
+        self._unhealthy = why
+        self._warn(why)
+        if grace is not None:
+            self._end_within = grace
+        self._ending.set()
+
+    def _warn(self, why: str) -> None:
+        self._heard.warned(Warned("Unhealthy", f"container {self.container.name}: {why}"))
+
+    async def _back_off(self, ended: Ended) -> None:
+        write_record(self._folder.record, Record(restarts=self.view.restarts + 1, last=ended))
+        self._show(state=BACK_OFF, last=ended, ready=False, started=False)
+        await self._pause(min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE))
+        if not self._stop.is_set():
+            self.view = msgspec.structs.replace(self.view, restarts=self.view.restarts + 1)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until it is told to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+
+    def _is_last(self, ended: Ended) -> bool:
+        return self._policy == "Never" or (self._policy == "OnFailure" and ended.succeeded)
+
+    def _show(self, **changes: Any) -> None:
+        view = msgspec.structs.replace(self.view, **changes)
+        if view != self.view:
+            self.view = view
+            self._heard.changed()
+
+    def _remember(self, process: Process, started: str, prepared: Prepared) -> None:
+        record = Record(
+            pid=process.pid,
+            birth=process.birth,
+            folder=str(self._folder.folder),
+            started=started,
+            restarts=self.view.restarts,
+            last=self.view.last,
+            remove=prepared.launch.remove,
+        )
+        write_record(self._folder.record, record)
+
+    def _remembered(self, record: Record) -> View:
+        """Return where the container stands when the node begins to look after it."""
+        view = View(self.container.name, self.container.image, last=record.last, restarts=record.restarts)
+        if record.ended is not None:
+            return msgspec.structs.replace(view, state=record.ended)
+        if not record.pid:
+            return view
+        lost = Ended(137, "NodeStopped", record.started, timestamp(), "it ended together with the node")
+        return msgspec.structs.replace(view, **{"state" if self._policy == "Never" else "last": lost})
+
+    def _make_room(self) -> None:
+        """Keep the log of the run before, and no message of it."""
+        if self._folder.log.exists():
+            self._folder.log.replace(self._folder.previous_log)
+        self._folder.termination.unlink(missing_ok=True)
+        self._folder.termination.touch(mode=0o600)
+
+    def _how_it_ended(self, process: Process, code: int, started: str) -> Ended:
+        reason = "OOMKilled" if process.out_of_memory else "Error" if code else "Completed"
+        message = self._last_words(code) or self._unhealthy
+        return Ended(code, reason, started, timestamp(), message)
+
+    def _last_words(self, code: int) -> str:
+        """Return the termination message: what the process left for it, else, if the pod wants that, its last lines."""
+        with suppress(OSError):
+            with self._folder.termination.open("rb") as stream:
+                message = stream.read(MESSAGE_BYTES)
+            if message or not code or self.container.termination_message_policy == "File":
+                return message.decode(errors="replace")
+            return _tail(self._folder.log)
+        return ""
+
+
+def waits_for(error: Exception) -> Waiting:
+    """Say what keeps a container from being started, in the words that a kubelet has for it."""
+    if isinstance(error, NoProgram):
+        return Waiting("ErrImageNeverPull", str(error))
+    if isinstance(error, ConfigMissing):
+        return Waiting("CreateContainerConfigError", str(error))
+    if isinstance(error, KubeError):
+        # Which call failed, and how, changes from one try to the next; that the server is away does not.
+        return Waiting("ContainerCreating", "the API server cannot be asked for what the container needs")
+    return Waiting("ContainerCreating", str(error))
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return "\n".join(stream.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])

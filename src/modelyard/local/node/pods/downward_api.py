@@ -1,0 +1,89 @@
+"""What a pod may learn about itself: its fields and the amounts its containers ask for.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.core.objects import Metadata
+from modelyard.core.quantities import quantity
+from modelyard.local.node.pods.config_sources import ConfigMissing
+from modelyard.local.node.pods.pod_status import HOST
+from modelyard.local.node.pods.podspec import PodSpec
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from modelyard.local.node.pods.podspec import Container, ResourceRef
+
+_KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
+
+
+class Self(Struct, frozen=True):
+    """A pod, as it sees itself."""
+
+    meta: Metadata
+    spec: PodSpec
+    ip: str
+    """Where its programs listen."""
+    machine: Mapping[str, str]
+    """What the whole machine has; the limit of whoever has none of his own."""
+
+
+def field(pod: Self, path: str) -> str:
+    """Return one field of the pod."""
+    meta, spec = pod.meta, pod.spec
+    if keyed := _KEYED.fullmatch(path):
+        return ((meta.labels if keyed[1] == "labels" else meta.annotations) or {}).get(keyed[2], "")
+    known = {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "metadata.labels": _lines(meta.labels),
+        "metadata.annotations": _lines(meta.annotations),
+        "spec.nodeName": spec.node_name,
+        "spec.serviceAccountName": spec.service_account_name,
+        "status.hostIP": HOST,
+        "status.hostIPs": HOST,
+        "status.podIP": pod.ip,
+        "status.podIPs": pod.ip,
+    }
+    if path not in known:
+        raise ConfigMissing(f"fieldRef {path} is not a field that a pod can read")
+    return known[path]
+
+
+def amount(pod: Self, container: Container, ref: ResourceRef) -> str:
+    """Return what a container asks for or is limited to, in units of the divisor and rounded up."""
+    named = {each.name: each for each in (*pod.spec.init_containers, *pod.spec.containers)}
+    side, _, resource = ref.resource.partition(".")
+    resources = named.get(ref.container_name, container).resources
+    stated = (resources.limits if side == "limits" else resources.requests).get(resource)
+    if stated is None and side == "limits":
+        stated = pod.machine.get(resource)
+    divisor = quantity(ref.divisor) or quantity(1)
+    return str(math.ceil(quantity(stated or 0) / divisor))
+
+
+def memory_limit(container: Container) -> int | None:
+    """Return how many bytes of memory a container may use; None: as many as there are."""
+    stated = container.resources.limits.get("memory")
+    return None if stated is None else int(quantity(stated))
+
+
+def gpu_count(container: Container, resource: str) -> int:
+    """Return how many GPUs a container asks for."""
+    count: Fraction = quantity(container.resources.limits.get(resource, 0))
+    return int(count)
+
+
+def _lines(values: Mapping[str, str] | None) -> str:
+    escaped = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in (values or {}).items()}
+    return "\n".join(f'{name}="{value}"' for name, value in sorted(escaped.items()))

@@ -1,0 +1,208 @@
+"""The status of a pod, from what its containers do.
+
+Pure. Phases and conditions follow the rules of the kubelet, because controllers, `kubectl` and the operator read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from modelyard.local.node.pods.podspec import PodSpec
+from modelyard.local.node.process.container_state import Ended, Running, View, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from modelyard.local.node.process.container_state import State
+
+Json = dict[str, Any]
+
+_OURS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_OVERDUE: Final = {
+    "reason": "DeadlineExceeded",
+    "message": "the pod was active for longer than activeDeadlineSeconds; raise it, or make the pod faster",
+}
+HOST: Final = "127.0.0.1"
+OVER: Final = frozenset({"Succeeded", "Failed"})
+"""The phases that a pod does not leave any more."""
+
+
+class Facts(Struct, frozen=True):
+    """Everything that the status of a pod is made of."""
+
+    uid: str
+    spec: PodSpec
+    address: str
+    """What the cluster takes for the address of the pod; empty while it has none."""
+    started: str
+    """When the node first saw the pod."""
+    inits: tuple[View, ...] = ()
+    containers: tuple[View, ...] = ()
+    stopping: bool = False
+    """Whether the pod is on its way out, so that nothing is started again."""
+    overdue: bool = False
+    """Whether that is because it was active for longer than it may be."""
+
+
+def pod_status(facts: Facts, before: Json, now: str) -> Json:
+    """Return the fields of the status that the node answers for."""
+    before = _without_nulls(before)
+    inits = [_container(view, facts.uid, init=True) for view in facts.inits]
+    return {
+        "phase": phase(facts),
+        **(_OVERDUE if facts.overdue else {}),
+        "conditions": _conditions(facts, before.get("conditions", []), now),
+        "hostIP": HOST,
+        "hostIPs": [{"ip": HOST}],
+        **({"podIP": facts.address, "podIPs": [{"ip": facts.address}]} if facts.address else {}),
+        "startTime": before.get("startTime", facts.started),
+        **({"initContainerStatuses": inits} if inits else {}),
+        "containerStatuses": [_container(view, facts.uid) for view in facts.containers],
+    }
+
+
+def changed(status: Json, before: Json) -> Json:
+    """Return the fields that differ from those that are stored; empty: there is nothing to write."""
+    return {name: value for name, value in status.items() if value != _without_nulls(before.get(name))}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a stored value as we would write it: the server adds null times to conditions."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
+
+
+def phase(facts: Facts) -> str:
+    """Sum the pod up in one word."""
+    if facts.overdue and not any(isinstance(view.state, Running) for view in (*facts.inits, *facts.containers)):
+        return "Failed"
+    if _init_failed(facts):
+        return "Failed"
+    if not is_initialized(facts):
+        return "Pending"
+    if facts.containers and all(_is_over(view.state) for view in facts.containers) and _stays_over(facts):
+        return "Succeeded" if all(_succeeded(view.state) for view in facts.containers) else "Failed"
+    if any(_never_ran(view) for view in facts.containers):
+        return "Pending"
+    return "Running"
+
+
+def is_initialized(facts: Facts) -> bool:
+    """Whether all init containers have done their work, and those that stay have started."""
+    if not all(_never_ran(view) for view in facts.containers):
+        return True
+    sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
+    return all(view.started if view.name in sidecars else _succeeded(view.state) for view in facts.inits)
+
+
+def _init_failed(facts: Facts) -> bool:
+    sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
+    work = [view for view in facts.inits if view.name not in sidecars]
+    failed = any(_is_over(view.state) and not _succeeded(view.state) for view in work)
+    return failed and (facts.stopping or facts.spec.restart_policy == "Never")
+
+
+def _stays_over(facts: Facts) -> bool:
+    """Whether containers that have ended are not started again."""
+    policy = facts.spec.restart_policy
+    everything = all(_succeeded(view.state) for view in facts.containers)
+    return facts.stopping or policy == "Never" or (policy == "OnFailure" and everything)
+
+
+def _is_over(state: State) -> bool:
+    return isinstance(state, Ended)
+
+
+def _succeeded(state: State) -> bool:
+    return isinstance(state, Ended) and state.succeeded
+
+
+def _never_ran(view: View) -> bool:
+    return isinstance(view.state, Waiting) and view.last is None
+
+
+def _container(view: View, uid: str, *, init: bool = False) -> Json:
+    ran = not _never_ran(view)
+    return {
+        "name": view.name,
+        "image": view.image,
+        "imageID": "",
+        "state": _state(view.state, _id(view, uid)),
+        "lastState": _state(view.last, _id(view, uid, back=1)) if view.last else {},
+        "ready": _succeeded(view.state) or view.ready if init else view.ready,
+        "restartCount": view.restarts,
+        "started": view.started,
+        **({"containerID": _id(view, uid)} if ran else {}),
+    }
+
+
+def _id(view: View, uid: str, back: int = 0) -> str:
+    return f"modelyard://{uid}/{view.name}/{max(0, view.restarts - back)}"
+
+
+def _state(state: State, identity: str) -> Json:
+    if isinstance(state, Waiting):
+        return {"waiting": {"reason": state.reason, **({"message": state.message} if state.message else {})}}
+    if isinstance(state, Running):
+        return {"running": {"startedAt": state.since}}
+    return {
+        "terminated": {
+            "exitCode": state.code,
+            "reason": state.reason,
+            **({"message": state.message} if state.message else {}),
+            "startedAt": state.started,
+            "finishedAt": state.finished,
+            "containerID": identity,
+        }
+    }
+
+
+def _conditions(facts: Facts, before: Sequence[Json], now: str) -> list[Json]:
+    """Return our conditions, and those of others as they are."""
+    old = {entry["type"]: entry for entry in before}
+    ours = {name: _timed(name, *truth, old.get(name, {}), now) for name, truth in _truths(facts, old).items()}
+    return [*ours.values(), *(entry for name, entry in old.items() if name not in _OURS)]
+
+
+def _truths(facts: Facts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
+    """Say of each condition whether it holds, and why it does not."""
+    over = phase(facts) if phase(facts) in OVER else ""
+    waiting = [view.name for view in facts.inits if not (_succeeded(view.state) or view.started)]
+    unready = [view.name for view in facts.containers if not view.ready]
+    initialized = is_initialized(facts) or over == "Succeeded"
+    all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over)
+    gates = [gate.condition_type for gate in facts.spec.readiness_gates]
+    closed = [name for name in gates if old.get(name, {}).get("status") != "True"]
+    return {
+        "PodReadyToStartContainers": (bool(facts.address) and not over, "", ""),
+        "Initialized": (True, "", "") if initialized else _not_ready("ContainersNotInitialized", _INCOMPLETE, waiting),
+        "Ready": _not_ready("ReadinessGatesNotReady", "readiness gates that do not hold", closed)
+        if all_ready[0]
+        else all_ready,
+        "ContainersReady": all_ready,
+    }
+
+
+_INCOMPLETE: Final = "containers with incomplete status"
+
+
+def _not_ready(reason: str, words: str, names: Iterable[str], over: str = "") -> tuple[bool, str, str]:
+    listed = " ".join(names)
+    if over:
+        return False, "PodCompleted" if over == "Succeeded" else "PodFailed", ""
+    return (False, reason, f"{words}: [{listed}]") if listed else (True, "", "")
+
+
+def _timed(name: str, truth: bool, reason: str, message: str, old: Json, now: str) -> Json:
+    status = "True" if truth else "False"
+    since = old.get("lastTransitionTime", now) if old.get("status") == status else now
+    told = {"reason": reason, "message": message}
+    return {
+        "type": name,
+        "status": status,
+        "lastTransitionTime": since,
+        **{key: value for key, value in told.items() if value},
+    }

@@ -1,0 +1,323 @@
+"""The life of one pod: volumes, init containers in order, containers, deletion.
+
+It ends when the object is gone from the API. Until its containers are over, the stored status is kept equal to what is
+the case, whoever changes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from modelyard.core.errors import ModelyardError
+from modelyard.core.resources import EVENT, POD
+from modelyard.kube.errors import Conflict, KubeError, NotFound
+from modelyard.local.clock import timestamp
+from modelyard.local.node.pods.container_worker import ContainerLife, Heard, waits_for
+from modelyard.local.node.pods.downward_api import Self
+from modelyard.local.node.pods.launch import Preparing
+from modelyard.local.node.pods.pod_events import Warnings, event
+from modelyard.local.node.pods.pod_status import OVER, Facts, changed, pod_status
+from modelyard.local.node.pods.podspec import pod_spec
+from modelyard.local.node.pods.volumes import Volumes
+from modelyard.local.node.process.container_state import CREATING, INITIALIZING
+from modelyard.local.node.storage.pod_folders import PodFolder
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Metadata, Stored
+    from modelyard.local.node.pods.node_context import Site
+    from modelyard.local.node.pods.pod_events import Warned
+    from modelyard.local.node.pods.podspec import Container
+    from modelyard.local.node.pods.probes import Asked
+    from modelyard.local.node.process.container_state import Waiting
+
+_log = structlog.get_logger()
+
+# Changes that come together are written together.
+_GATHER_SECONDS: Final = 0.02
+_FIRST_RETRY: Final = 1.0
+_LONGEST_RETRY: Final = 10.0
+_LEAST_GRACE: Final = 1.0
+_VANISHED_GRACE: Final = 2.0
+# Of the time that a pod has to end, this much is for its callers; the rest is for itself.
+_DRAIN_SHARE: Final = 0.8
+
+
+class PodLife:
+    """One pod of this node."""
+
+    def __init__(self, site: Site, pod: Stored) -> None:
+        self._site, self._pod = site, pod
+        self._spec, self._uid, self._seen = pod_spec(pod), pod.meta.uid, timestamp()
+        self._folder = PodFolder(site.state, self._uid)
+        self._address = site.addresses.take(self._uid, self._spec.ports)
+        about = Self(pod.meta, self._spec, self._address.ip, site.capacity)
+        self._volumes = Volumes(site.client, about, self._folder)
+        self._preparing = Preparing(site, about, self._address, self._volumes)
+        self._news, self._stopped, self._deleted, self._gone = (asyncio.Event() for _ in range(4))
+        self._warnings = Warnings()
+        self._leaving = self._overdue = False
+        self._over_by = float("inf")
+        self._farewell: asyncio.Task[None] | None = None
+        once = "Never" if self._spec.restart_policy == "Never" else "OnFailure"
+        self._inits = [self._life(each, "Always" if each.is_sidecar else once) for each in self._spec.init_containers]
+        self._containers = [self._life(each, self._spec.restart_policy) for each in self._spec.containers]
+        self.update(pod)
+
+    @property
+    def pod(self) -> Stored:
+        """The pod as it was last seen."""
+        return self._pod
+
+    def is_running(self, container: str) -> bool:
+        """Whether a container runs now."""
+        return any(life.is_running for life in self._all if life.container.name == container)
+
+    def asked(self, container: str) -> Asked | None:
+        """Return how commands reach a container; None: it does not run."""
+        return next((life.asked for life in self._all if life.container.name == container), None)
+
+    def update(self, pod: Stored) -> None:
+        """Take a version of the pod; an older one than is known changes nothing."""
+        if pod.meta.revision < self._pod.meta.revision:
+            return
+        self._pod = pod
+        self._news.set()
+        if pod.meta.deleting and not self._deleted.is_set():
+            self._deleted.set()
+            if any(life.is_running for life in self._containers):
+                self._farewell = asyncio.create_task(self._drain_and_stop())
+            else:
+                self._stop(self._grace_left)
+
+    @property
+    def _grace_left(self) -> float:
+        return grace_left(self._pod.meta, datetime.now(UTC))
+
+    async def _drain_and_stop(self) -> None:
+        """Let those who wait for an answer have it, then end."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._grace_left * _DRAIN_SHARE):
+                    await self._site.drain(self._address)
+        finally:
+            if not self._stopped.is_set():
+                self._stop(self._grace_left)
+
+    def vanish(self) -> None:
+        """Take that the object is gone: nobody waits for the pod any more."""
+        self._gone.set()
+        self._deleted.set()
+        if self._stopped.is_set():
+            for life in self._all:
+                life.kill()
+        else:
+            self._stop(min(self._spec.termination_grace_period_seconds, _VANISHED_GRACE))
+
+    def leave(self, longest: float) -> None:
+        """End the processes because the node ends. The pod goes on with the next node."""
+        self._leaving = True
+        self._deleted.set()
+        self._gone.set()
+        self._stop(min(self._spec.termination_grace_period_seconds, longest))
+
+    def again(self) -> PodLife:
+        """Return the same pod at the beginning of its life."""
+        life = PodLife(self._site, self._pod)
+        if self._gone.is_set():
+            life.vanish()
+        return life
+
+    async def run(self) -> None:
+        """Live until the object is gone, or the node is left."""
+        if self._pod.status.get("phase") not in OVER:
+            await self._live_and_tell()
+        self._site.gpus.give_back(self._uid)
+        await self._deleted.wait()
+        if not self._gone.is_set():
+            await self._confirm()
+        await self._gone.wait()
+        if not self._leaving:
+            self._folder.remove()
+            self._site.addresses.give_back(self._uid)
+
+    @property
+    def _all(self) -> tuple[ContainerLife, ...]:
+        return (*self._inits, *self._containers)
+
+    def _life(self, container: Container, policy: str) -> ContainerLife:
+        folder = self._folder.container(container.name)
+        prepare = partial(self._preparing.prepare, container, folder)
+        grace = self._spec.termination_grace_period_seconds
+        return ContainerLife(container, policy, prepare, folder, grace, Heard(self._news.set, self._warn))
+
+    def _warn(self, warned: Warned) -> None:
+        if self._warnings.add(warned):
+            self._news.set()
+
+    def _stop(self, grace: float) -> None:
+        self._stopped.set()
+        self._over_by = time.monotonic() + grace
+        for life in self._containers:
+            life.stop(grace)
+        # Those who stay beside the containers are there for them until the end.
+        if not any(life.is_running for life in self._containers):
+            self._stop_inits(grace)
+
+    def _stop_inits(self, grace: float) -> None:
+        for life in self._inits:
+            life.stop(grace)
+
+    async def _live_and_tell(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(self._keep_telling()), group.create_task(self._mind_deadline())]
+            await self._live()
+            for task in beside:
+                task.cancel()
+        await self._tell()
+        await self._tell_warnings()
+
+    async def _mind_deadline(self) -> None:
+        if self._spec.active_deadline_seconds is None:
+            return
+        began = datetime.fromisoformat(self._pod.status.get("startTime", self._seen))
+        await asyncio.sleep(self._spec.active_deadline_seconds - (datetime.now(UTC) - began).total_seconds())
+        if not self._stopped.is_set():
+            self._overdue = True
+            self._stop(self._spec.termination_grace_period_seconds)
+
+    async def _live(self) -> None:
+        await self._make_volumes()
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(self._renew_volumes())
+            if await self._initialize(group):
+                await self._run_containers()
+            left = min(self._over_by - time.monotonic(), self._spec.termination_grace_period_seconds)
+            self._stop_inits(max(left, _LEAST_GRACE))
+            renewing.cancel()
+
+    async def _make_volumes(self) -> None:
+        self._folder.make()
+        retry = _FIRST_RETRY
+        while not self._stopped.is_set():
+            try:
+                await self._volumes.prepare()
+            except (ModelyardError, OSError) as error:
+                self._hold(waits_for(error))
+            else:
+                return self._hold(CREATING)
+            await self._pause(retry)
+            retry = min(2 * retry, _LONGEST_RETRY)
+        return None
+
+    def _hold(self, waiting: Waiting) -> None:
+        for life in self._all:
+            life.hold(waiting)
+        if self._inits and waiting is CREATING:
+            for life in self._containers:
+                life.hold(INITIALIZING)
+
+    async def _renew_volumes(self) -> None:
+        while self._volumes.may_change:
+            await asyncio.sleep(self._site.pace.volumes)
+            try:
+                await self._volumes.prepare()
+            except (ModelyardError, OSError) as error:
+                _log.warning("volumes are not renewed", pod=str(self._pod.meta.key), error=str(error))
+
+    async def _initialize(self, group: asyncio.TaskGroup) -> bool:
+        """Run the init containers one after the other; return whether the others may start."""
+        for life in self._inits:
+            if life.container.is_sidecar:
+                group.create_task(life.run())
+                await life.has_started()
+                continue
+            await life.run()
+            if not life.succeeded:
+                return False
+        return not self._stopped.is_set()
+
+    async def _run_containers(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for life in self._containers:
+                group.create_task(life.run())
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._news.clear()
+            await self._tell()
+            await self._tell_warnings()
+
+    async def _tell(self) -> None:
+        """Make the stored status equal to what is the case; go on until that is done, or the object is gone."""
+        retry = _FIRST_RETRY
+        while not self._gone.is_set():
+            try:
+                return await self._write_status()
+            except (NotFound, Conflict):
+                return None  # another pod of the same name, or none: the watch tells which
+            except KubeError as error:
+                _log.warning("status is not written", pod=str(self._pod.meta.key), error=str(error))
+            await self._pause(retry, self._gone)
+            retry = min(2 * retry, _LONGEST_RETRY)
+        return None
+
+    async def _tell_warnings(self) -> None:
+        for warned in self._warnings.take():
+            try:
+                await self._site.client.create(EVENT, event(self._pod, self._spec.node_name, warned))
+            except KubeError as error:
+                _log.warning("event is not written", pod=str(self._pod.meta.key), error=str(error))
+
+    async def _write_status(self) -> None:
+        before = self._pod.status
+        patch = changed(pod_status(self._facts(), before, timestamp()), before)
+        if patch:
+            # With the UID, so that a successor of the same name is left alone.
+            body = {"metadata": {"uid": self._uid}, "status": patch}
+            self.update(await self._site.client.merge_patch(POD, self._pod.meta.key, body, "status"))
+
+    def _facts(self) -> Facts:
+        return Facts(
+            uid=self._uid,
+            spec=self._spec,
+            address=self._address.shown,
+            started=self._seen,
+            inits=tuple(life.view for life in self._inits),
+            containers=tuple(life.view for life in self._containers),
+            stopping=self._stopped.is_set(),
+            overdue=self._overdue,
+        )
+
+    async def _confirm(self) -> None:
+        """Say that nothing of the pod runs any more, so that its object can go."""
+        while not self._gone.is_set():
+            try:
+                return await self._site.client.delete(POD, self._pod.meta.key, self._uid, grace=0)
+            except (NotFound, Conflict):
+                return None
+            except KubeError as error:
+                _log.warning("pod is not confirmed as ended", pod=str(self._pod.meta.key), error=str(error))
+                await self._pause(_FIRST_RETRY, self._gone)
+        return None
+
+    async def _pause(self, seconds: float, until: asyncio.Event | None = None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await (until or self._stopped).wait()
+
+
+def grace_left(meta: Metadata, now: datetime) -> float:
+    """Return how many seconds a pod that is being deleted still has: the deletion is dated by when it must be over."""
+    left = (datetime.fromisoformat(meta.deletion_timestamp or now.isoformat()) - now).total_seconds()
+    given = meta.deletion_grace_period_seconds
+    # Never more than was given: the clock may have been set back since.
+    return max(left if given is None else min(left, given), _LEAST_GRACE)

@@ -1,0 +1,113 @@
+"""All pods that are bound to this node: one life each, for as long as the API knows the pod.
+
+Level-based: what counts is which pods there are, not which event told so. A bug in one life ends none of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from modelyard.core.resources import POD
+from modelyard.kube.watch import Target, follow
+from modelyard.local.node.pods.pod_worker import PodLife
+from modelyard.local.node.storage.pod_folders import PodFolder, pod_uids
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
+    from modelyard.core.resources import Key
+    from modelyard.kube.errors import KubeError
+    from modelyard.local.node.pods.node_context import Site
+    from modelyard.local.node.pods.probes import Asked
+
+_log = structlog.get_logger()
+
+_LEAVE_SECONDS: Final = 10.0
+_LEAVE_SLACK: Final = 5.0
+
+
+class Pods:
+    """The pods of one node."""
+
+    def __init__(self, site: Site, node: str) -> None:
+        self._site, self._node = site, node
+        self._lives: dict[str, PodLife] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Run all pods, until cancelled; then end their processes."""
+        target = Target(POD, field_selector=f"spec.nodeName={self._node}")
+        try:
+            await follow(self._site.client, target, self)
+        finally:
+            await self._leave()
+
+    def uid(self, pod: Key) -> str | None:
+        """Return the UID of a pod of this node by its name; the newest, should there be two."""
+        named = [uid for uid, life in self._lives.items() if life.pod.meta.key == pod]
+        return named[-1] if named else None
+
+    def is_running(self, uid: str, container: str) -> bool:
+        """Whether a container runs now."""
+        return uid in self._lives and self._lives[uid].is_running(container)
+
+    def asked(self, uid: str, container: str) -> Asked | None:
+        """Return how commands reach a container; None: it does not run."""
+        return self._lives[uid].asked(container) if uid in self._lives else None
+
+    def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - lives compare revisions themselves
+        """Take these as all pods of the node."""
+        present = {item.meta.uid for item in items}
+        for uid in self._lives.keys() - present:
+            self._lives[uid].vanish()
+        for uid in set(pod_uids(self._site.state)) - present - self._lives.keys():
+            PodFolder(self._site.state, uid).remove()
+        for item in items:
+            self.upsert(item)
+
+    def upsert(self, item: Stored) -> None:
+        """Take a new or changed pod."""
+        uid = item.meta.uid
+        if uid in self._lives:
+            self._lives[uid].update(item)
+            return
+        try:
+            self._lives[uid] = PodLife(self._site, item)
+        except Exception:
+            _log.exception("bug in the birth of a pod", pod=str(item.meta.key))
+        else:
+            self._tasks[uid] = asyncio.create_task(self._supervised(uid))
+
+    def remove(self, item: Stored) -> None:
+        """Take that a pod is gone."""
+        if item.meta.uid in self._lives:
+            self._lives[item.meta.uid].vanish()
+
+    def trouble(self, error: KubeError | None) -> None:
+        """Hear why pods cannot be followed at the moment."""
+        if error is not None:
+            _log.warning("pods cannot be followed", node=self._node, error=str(error))
+
+    async def _supervised(self, uid: str) -> None:
+        while True:
+            try:
+                await self._lives[uid].run()
+                break
+            except Exception:
+                _log.exception("bug in the life of a pod", pod=str(self._lives[uid].pod.meta.key))
+            await asyncio.sleep(self._site.pace.after_bug)
+            self._lives[uid] = self._lives[uid].again()
+        del self._lives[uid], self._tasks[uid]
+
+    async def _leave(self) -> None:
+        for life in self._lives.values():
+            life.leave(_LEAVE_SECONDS)
+        tasks = list(self._tasks.values())
+        if not tasks:
+            return
+        _, stuck = await asyncio.wait(tasks, timeout=_LEAVE_SECONDS + _LEAVE_SLACK)
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)

@@ -1,0 +1,216 @@
+"""Whether a container has started, is alive and is ready, by asking it.
+
+The rules are the kubelet's, with one difference: until the first good answer a container is asked every second,
+whatever its period, so that nobody waits for a slow rhythm. A bad answer counts only once per period, so nothing is
+given up earlier for that. A grpc probe asks only whether something listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from msgspec import Struct
+
+from modelyard.local.node.pods.podspec import Container, Port, Probe
+from modelyard.local.node.process.reaper import end_group
+
+if TYPE_CHECKING:
+    from modelyard.local.node.pods.podspec import Action, HttpGet
+
+_STARTING_EVERY: Final = 1.0
+# Timers end a little early or late; a bad answer that is a hair early belongs to the next period all the same.
+_TOLERANCE: Final = 0.1
+_GOOD: Final = range(200, 400)
+
+Localize = Callable[[str], str]
+Enter = Callable[[bool], tuple[str, ...]]
+
+
+def _by_itself(terminal: bool) -> tuple[str, ...]:  # noqa: ARG001 - a process of this machine is in no container
+    return ()
+
+
+class Asked(Struct, frozen=True):
+    """How to reach one container."""
+
+    session: aiohttp.ClientSession
+    host: str
+    only_port: int | None
+    """The port that all ports of the container are replaced by, where it has no address of its own."""
+    ports: tuple[Port, ...]
+    env: Mapping[str, str]
+    folder: str
+    localize: Localize
+    """Replaces paths and names of the container in a word of a command."""
+    enter: Enter = _by_itself
+    """Returns the words before a command that is to run in the container, with or without a terminal."""
+
+
+class Bad(Exception):
+    """The answer was bad; the text says how."""
+
+
+async def perform(action: Action, asked: Asked, seconds: float) -> None:
+    """Do what a probe or a hook says; `Bad` when it fails or takes longer than it may."""
+    try:
+        async with asyncio.timeout(seconds):
+            await _perform(action, asked)
+    except TimeoutError:
+        raise Bad(f"no answer within {seconds:g} s") from None
+    except (ConnectionRefusedError, aiohttp.ClientConnectorError):
+        raise Bad("nothing listens on the port") from None
+    except (OSError, aiohttp.ClientError) as error:
+        raise Bad(type(error).__name__) from error
+
+
+async def _perform(action: Action, asked: Asked) -> None:
+    if action.http_get is not None:
+        await _get(action.http_get, asked)
+    elif action.exec is not None:
+        await _run(action.exec.command, asked)
+    elif action.sleep is not None:
+        await asyncio.sleep(action.sleep.seconds)
+    elif listens := action.tcp_socket or action.grpc:
+        await _connect(listens.host or asked.host, _port(asked, listens.port))
+
+
+async def _get(action: HttpGet, asked: Asked) -> None:
+    host, port = action.host or asked.host, _port(asked, action.port)
+    url = f"{action.scheme.lower()}://{host}:{port}/{action.path.removeprefix('/')}"
+    headers = {header.name: header.value for header in action.http_headers}
+    async with asked.session.get(url, headers=headers, ssl=False, allow_redirects=False) as response:
+        if response.status not in _GOOD:
+            raise Bad(f"HTTP {response.status}")
+
+
+async def _connect(host: str, port: int) -> None:
+    _, writer = await asyncio.open_connection(host, port)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _run(command: tuple[str, ...], asked: Asked) -> None:
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *asked.enter(False),
+        *(asked.localize(word) for word in command),
+        stdin=quiet,
+        stdout=quiet,
+        stderr=quiet,
+        env=dict(asked.env),
+        cwd=asked.folder,
+        start_new_session=True,
+    )
+    try:
+        code = await process.wait()
+    finally:
+        end_group(process.pid)
+    if code:
+        raise Bad(f"exit code {code}")
+
+
+def _port(asked: Asked, port: int | str) -> int:
+    if asked.only_port is not None:
+        return asked.only_port
+    if isinstance(port, int):
+        return port
+    named = {each.name: each.container_port for each in asked.ports}
+    if port not in named:
+        raise Bad(f"there is no port named {port}")
+    return named[port]
+
+
+class Tally:
+    """Counts answers until enough of them agree."""
+
+    def __init__(self, probe: Probe, began: float) -> None:
+        self._probe = probe
+        self._good = self._bad = 0
+        self._counted_at = began
+
+    def add(self, now: float, *, good: bool) -> bool | None:
+        """Take an answer; return what is now believed, None: not enough to believe anything new."""
+        if good:
+            self._good, self._bad = self._good + 1, 0
+            return True if self._good >= self._probe.success_threshold else None
+        self._good = 0
+        if now - self._counted_at >= self._probe.period_seconds - _TOLERANCE:
+            self._bad, self._counted_at = self._bad + 1, now
+        return False if self._bad >= self._probe.failure_threshold else None
+
+
+class Told(Struct, frozen=True):
+    """Who hears of what the probes find."""
+
+    started: Callable[[], None]
+    ready: Callable[[bool], None]
+    unready: Callable[[str], None]
+    """Hears why it is not."""
+    unhealthy: Callable[[str, Probe], None]
+    """Hears why the container must be ended."""
+
+
+async def watch(container: Container, asked: Asked, told: Told) -> None:
+    """Ask a container's probes, until cancelled."""
+    if container.startup_probe is not None:
+        await _until_started(container.startup_probe, asked, told)
+    told.started()
+    async with asyncio.TaskGroup() as group:
+        if container.liveness_probe is not None:
+            group.create_task(_stay_alive(container.liveness_probe, asked, told))
+        if container.readiness_probe is None:
+            told.ready(True)
+        else:
+            group.create_task(_stay_ready(container.readiness_probe, asked, told))
+
+
+async def _until_started(probe: Probe, asked: Asked, told: Told) -> None:
+    await asyncio.sleep(probe.initial_delay_seconds)
+    tally = Tally(probe, time.monotonic())
+    while True:
+        problem = await _ask(probe, asked)
+        believed = tally.add(time.monotonic(), good=problem is None)
+        if believed is True:
+            return
+        if believed is False:
+            told.unhealthy(f"the startup probe failed: {problem}", probe)
+        await asyncio.sleep(min(_STARTING_EVERY, probe.period_seconds))
+
+
+async def _stay_alive(probe: Probe, asked: Asked, told: Told) -> None:
+    await asyncio.sleep(probe.initial_delay_seconds)
+    tally = Tally(probe, time.monotonic())
+    while True:
+        problem = await _ask(probe, asked)
+        if tally.add(time.monotonic(), good=problem is None) is False:
+            told.unhealthy(f"the liveness probe failed: {problem}", probe)
+        await asyncio.sleep(probe.period_seconds)
+
+
+async def _stay_ready(probe: Probe, asked: Asked, told: Told) -> None:
+    await asyncio.sleep(probe.initial_delay_seconds)
+    tally, was_ready = Tally(probe, time.monotonic()), False
+    while True:
+        problem = await _ask(probe, asked)
+        believed = tally.add(time.monotonic(), good=problem is None)
+        if believed is not None:
+            told.ready(believed)
+        if believed is False:
+            told.unready(f"the readiness probe failed: {problem}")
+        was_ready = was_ready or believed is True
+        await asyncio.sleep(probe.period_seconds if was_ready else min(_STARTING_EVERY, probe.period_seconds))
+
+
+async def _ask(probe: Probe, asked: Asked) -> str | None:
+    """Return what was wrong with the answer; None: nothing."""
+    try:
+        await perform(probe, asked, probe.timeout_seconds)
+    except Bad as bad:
+        return str(bad)
+    return None

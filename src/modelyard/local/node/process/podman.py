@@ -1,0 +1,96 @@
+"""Images that no rule knows are run by podman or docker, where one of them works.
+
+The container's ports are published at the pod's own loopback address, so nothing listens beyond this machine. It has a
+network of its own: unlike a process, it cannot reach the cluster's Services.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.local.node.process.path_mapping import Mapped
+from modelyard.local.node.proxy.addresses import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.local.node.pods.podspec import Container
+
+PROGRAMS: Final = ("podman", "docker")
+_ANSWER_SECONDS: Final = 10.0
+
+
+class Box(Struct, frozen=True):
+    """What a container run by podman or docker needs from its pod."""
+
+    name: str
+    """Its name for podman or docker, the same at every start, so that a leftover can be found."""
+    address: Address
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    mounts: tuple[Mapped, ...] = ()
+    gpus: tuple[str, ...] = ()
+    memory: int | None = None
+
+
+class Podman:
+    """Finds the first of podman and docker that works, when somebody first needs it."""
+
+    def __init__(self) -> None:
+        self._found: str | None = None
+
+    async def program(self) -> str | None:
+        """Return the file of a program that works, not merely exists: a client without its service is no use."""
+        for name in PROGRAMS:
+            file = None if self._found else shutil.which(name)
+            if file is not None and await _works(file):
+                self._found = file
+        return self._found
+
+
+async def _works(file: str) -> bool:
+    quiet = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(file, "info", stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return await process.wait() == 0
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
+
+
+def run_command(program: str, container: Container, box: Box, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command line that runs a container. Values of variables stay out of it: others can read it."""
+    ports = [port.container_port for port in container.ports if port.protocol == "TCP"]
+    host = box.address.ip
+    return (
+        program,
+        "run",
+        "--rm",
+        f"--name={box.name}",
+        *(f"--env={name}" for name in env),
+        *(f"--volume={each.outside}:{each.inside}" for each in box.mounts),
+        *(f"--publish={host}:{box.address.port or port}:{port}" for port in ports),
+        *((f"--memory={box.memory}",) if box.memory else ()),
+        *((f"--gpus=device={','.join(box.gpus)}",) if box.gpus else ()),
+        *((f"--workdir={container.working_dir}",) if container.working_dir else ()),
+        *((f"--entrypoint={box.command[0]}",) if box.command else ()),
+        container.image,
+        *box.command[1:],
+        *box.args,
+    )
+
+
+def enter_command(program: str, name: str, terminal: bool) -> tuple[str, ...]:
+    """Return the words before a command that is to run in a container of this name."""
+    return (program, "exec", "--interactive", *(("--tty",) if terminal else ()), name)
+
+
+def remove_command(program: str, name: str) -> tuple[str, ...]:
+    """Return the command line that ends a container of this name, if there is one."""
+    return (program, "rm", "--force", name)

@@ -1,0 +1,111 @@
+"""What is remembered of each container on disk, and the end of processes that outlived their node.
+
+A process is known by its number and its birth. Those that were started in the moment before a crash, and what such
+processes have started, are known by a variable that names the node; another one names the container.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.local.files import write_private
+from modelyard.local.node.process import procfs
+from modelyard.local.node.process.container_state import Ended
+from modelyard.local.node.storage.pod_folders import container_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MARK: Final = "MODELYARD_NODE"
+CONTAINER_MARK: Final = "MODELYARD_CONTAINER"
+_REMOVE_SECONDS: Final = 30
+_PASSES: Final = 100
+_PASS_SECONDS: Final = 0.02
+
+
+class Record(Struct, frozen=True):
+    """What outlives the node about one container."""
+
+    pid: int = 0
+    """The process that runs, or ran when the node ended; 0: none."""
+    birth: str = ""
+    folder: str = ""
+    """Where the container's files were then. In a copy of the state folder, the process is somebody else's."""
+    started: str = ""
+    restarts: int = 0
+    ended: Ended | None = None
+    """How it ended, if it is not to run again."""
+    last: Ended | None = None
+    remove: tuple[str, ...] = ()
+    """The command that ends it, if it is more than a process."""
+
+    @property
+    def is_between_runs(self) -> bool:
+        """Whether it has ended and is to run again, so that its last log is that of the run before."""
+        return self.last is not None and self.ended is None and not self.pid
+
+
+def read_record(file: Path) -> Record:
+    """Return what is remembered; nothing when there is no record, or only a broken one."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError):
+        return Record()
+
+
+def write_record(file: Path, record: Record) -> None:
+    """Remember."""
+    write_private(file, msgspec.json.encode(record))
+
+
+def mark(state: Path) -> str:
+    """Return the variable that marks every process of the node of this state folder."""
+    return f"{MARK}={state}"
+
+
+def end_leftovers(state: Path) -> None:
+    """End all processes of an earlier node of this state folder, and wait for that. Nobody else's are touched."""
+    for record in _own_records(state):
+        if record.pid and record.birth and procfs.birth(record.pid) == record.birth:
+            end_group(record.pid)
+        if record.pid and record.remove:
+            _run(record.remove)
+    end_marked(mark(state))
+
+
+def _own_records(state: Path) -> Iterator[Record]:
+    found = ((each.folder, read_record(each.record)) for each in container_folders(state))
+    return (record for folder, record in found if record.folder == str(folder))
+
+
+def end_marked(variable: str) -> None:
+    """End all processes that were started with a variable, also those that have left their group, and wait for that."""
+    # More than once: one of them may start another while we look, and dying takes a moment.
+    for _ in range(_PASSES):
+        found = list(procfs.pids_with(variable))
+        if not found:
+            return
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PASS_SECONDS)
+
+
+def end_group(leader: int) -> None:
+    """Kill a process and what it has started; none of them may be there any more."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _run(command: tuple[str, ...]) -> None:
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, capture_output=True, check=False, timeout=_REMOVE_SECONDS)  # noqa: S603 - our own words

@@ -1,0 +1,1 @@
+"""kube-proxy for this node: every Service at its ClusterIP on loopback."""

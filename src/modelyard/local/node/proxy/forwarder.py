@@ -1,0 +1,211 @@
+"""One address that stands for many: each connection goes to the target that has the fewest.
+
+Without targets a caller is refused at once. A target that does not answer is passed over for the next. When targets
+change, connections that exist go on until one of their sides ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local.node.proxy.pipe import End
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from modelyard.local.node.proxy.addresses import Address, Place
+
+_BACKLOG: Final = 1024
+_CONNECT_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.5
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Busy(ModelyardError):
+    """Nobody can listen at any of the places."""
+
+
+class _Target:
+    """Who answers, and how much they have to do."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.ends: set[End] = set()
+        self.turn = 0
+
+
+class Forward:
+    """Holds the first of some places that is free, and passes on who connects there. Made inside an event loop."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self.place, self._socket = _first_free(places)
+        self._loop = asyncio.get_running_loop()
+        self._listens = False
+        self._turn = 0
+        self._targets: dict[Place, _Target] = {}
+        self._joining: set[asyncio.Task[None]] = set()
+        self._ends: dict[End, _Target | None] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is connected."""
+        return not self._ends and not self._joining
+
+    def awaits(self, address: Address, quiet: float) -> bool:
+        """Whether somebody waits for an answer of a pod, or had some of it within the last seconds."""
+        answering = ((end, target.place) for end, target in self._ends.items() if target)
+        return any(address.has(place) and end.is_awaited(quiet) for end, place in answering)
+
+    def aim(self, targets: Iterable[Place]) -> None:
+        """Send new connections to these targets. Without any, nobody listens. `Busy`: the place was lost."""
+        self._targets = {place: self._targets.get(place) or _Target(place) for place in targets}
+        if self._targets and not self._listens:
+            self._listen()
+        elif self._listens and not self._targets:
+            self._refuse()
+
+    def close(self) -> None:
+        """Give up the place. Connections that exist go on."""
+        self._deafen()
+        self._targets = {}
+
+    async def stop(self) -> None:
+        """Give up the place and break all connections."""
+        self.close()
+        joining = list(self._joining)
+        for task in joining:
+            task.cancel()
+        await asyncio.gather(*joining, return_exceptions=True)
+        while self._ends:
+            for end in tuple(self._ends):
+                end.abort()
+            await asyncio.sleep(0)
+
+    def _listen(self) -> None:
+        try:
+            self._socket.listen(_BACKLOG)
+        except OSError as error:  # two may bind the same place, but only one may listen
+            raise _busy([self.place], error) from error
+        self._loop.add_reader(self._socket, self._accept)
+        self._listens = True
+
+    def _refuse(self) -> None:
+        # A socket that listens cannot be told to stop. One that is only bound keeps the place and refuses everybody.
+        self._deafen()
+        _, self._socket = _first_free([self.place])
+
+    def _deafen(self) -> None:
+        if self._listens:
+            self._loop.remove_reader(self._socket)
+        self._listens = False
+        self._socket.close()
+
+    def _accept(self) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                caller, _ = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                self._pause()
+                return
+            task = self._loop.create_task(self._join(caller))
+            self._joining.add(task)
+            task.add_done_callback(self._joining.discard)
+
+    def _pause(self) -> None:
+        # The caller still waits, and would be announced again and again until somebody closes a file.
+        self._loop.remove_reader(self._socket)
+        self._loop.call_later(_PAUSE_SECONDS, self._resume, self._socket)
+
+    def _resume(self, paused: socket.socket) -> None:
+        if self._listens and paused is self._socket:
+            self._loop.add_reader(paused, self._accept)
+
+    async def _join(self, caller: socket.socket) -> None:
+        caller.setblocking(False)
+        try:
+            _, calling = await self._loop.connect_accepted_socket(self._end, caller)
+        except OSError:
+            caller.close()
+            return
+        answering = await self._reach()
+        if answering is None:
+            calling.abort()
+        else:
+            calling.join(answering)
+
+    async def _reach(self) -> End | None:
+        untried = list(self._targets.values())
+        while untried:
+            target = min(untried, key=_load)
+            untried.remove(target)
+            if end := await self._connect(target):
+                return end
+        return None
+
+    async def _connect(self, target: _Target) -> End | None:
+        self._turn = target.turn = self._turn + 1
+        # It counts from now on, so that callers who come together are spread.
+        end = self._end(target)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._loop.create_connection(lambda: end, *target.place)
+        except BaseException as error:
+            self._forget(end, target)
+            if isinstance(error, OSError):
+                return None
+            raise
+        return end
+
+    def _end(self, target: _Target | None = None) -> End:
+        end = End(lambda lost: self._forget(lost, target))
+        self._ends[end] = target
+        if target is not None:
+            target.ends.add(end)
+        return end
+
+    def _forget(self, end: End, target: _Target | None) -> None:
+        self._ends.pop(end, None)
+        if target is not None:
+            target.ends.discard(end)
+
+
+def _load(target: _Target) -> tuple[int, int]:
+    # Among equals, the one that has waited longest.
+    return len(target.ends), target.turn
+
+
+def _first_free(places: Sequence[Place]) -> tuple[Place, socket.socket]:
+    first: OSError | None = None
+    for place in places:
+        try:
+            return place, _bound(place)
+        except OSError as error:
+            first = first or error
+    assert first is not None
+    raise _busy(places, first)
+
+
+def _busy(places: Sequence[Place], why: OSError) -> Busy:
+    tried = " and ".join(map(str, places[:2]))
+    return Busy(f"nothing can listen on {tried}: {why.strerror}; end the program that uses the port")
+
+
+def _bound(place: Place) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET)
+    try:
+        listening.setblocking(False)
+        # Connections of a listener before us may still linger.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+    except OSError:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,124 @@
+"""Where each port of each Service should listen, and who should answer there.
+
+Pure. Only ready endpoints answer; if there is none, those that still serve while they end, as in a cluster. Ports other
+than TCP, and Services without an address of their own, have no route.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from modelyard.core.resources import Key
+from modelyard.local.node.proxy.addresses import MANY, Place, service_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from modelyard.core.objects import Stored
+
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
+_NO_ADDRESS: Final = frozenset({"", "None"})
+_LOCALHOST: Final = "127.0.0.1"
+
+
+class Route(Struct, frozen=True):
+    """One port of a Service."""
+
+    service: Key
+    port: int
+    """As others know it. 0: the port that the machine itself offers for a Service of type NodePort."""
+    choices: tuple[Place, ...]
+    """Where to listen, best first."""
+    endpoints: tuple[Place, ...] = ()
+    """Who answers, by the addresses that the cluster is shown."""
+
+
+class _Port(Struct, frozen=True, rename="camel"):
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    node_port: int = 0
+
+
+class _Service(Struct, frozen=True):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: tuple[_Port, ...] = ()
+
+
+class _Conditions(Struct, frozen=True):
+    ready: bool | None = None
+    serving: bool | None = None
+
+
+class _Endpoint(Struct, frozen=True):
+    addresses: tuple[str, ...]
+    conditions: _Conditions = _Conditions()
+
+
+class _EndpointPort(Struct, frozen=True):
+    port: int | None = None
+    name: str | None = None
+    protocol: str | None = None
+
+
+class _Slice(Struct, frozen=True, rename="camel"):
+    address_type: str
+    endpoints: tuple[_Endpoint, ...] | None = None
+    ports: tuple[_EndpointPort, ...] | None = None
+
+
+class _Answering(Struct):
+    """The endpoints of one port of one Service."""
+
+    ready: set[Place] = msgspec.field(default_factory=set)
+    leaving: set[Place] = msgspec.field(default_factory=set)
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple(sorted(self.ready or self.leaving))
+
+
+def routes(services: Iterable[Stored], slices: Iterable[Stored], *, many: bool = MANY) -> list[Route]:
+    """Return the routes of these Services, with the endpoints that these EndpointSlices name."""
+    answering: defaultdict[tuple[Key, str], _Answering] = defaultdict(_Answering)
+    for item in slices:
+        _sort(item, answering)
+    return [
+        Route(item.meta.key, port, choices, answering[item.meta.key, name].places())
+        for item in services
+        if not item.meta.deleting
+        for port, name, choices in _doors(item, many=many)
+    ]
+
+
+def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[Place, ...]]]:
+    service = msgspec.json.decode(item.parts["spec"], type=_Service)
+    if service.cluster_ip in _NO_ADDRESS:
+        return
+    for port in service.ports:
+        if port.protocol != "TCP":
+            continue
+        yield port.port, port.name, tuple(service_places(service.cluster_ip, port.port, many=many))
+        if port.node_port:
+            yield 0, port.name, (Place(_LOCALHOST, port.node_port),)
+
+
+def _sort(item: Stored, answering: defaultdict[tuple[Key, str], _Answering]) -> None:
+    slice_ = msgspec.convert({name: item.part(name) for name in item.parts}, _Slice)
+    service = Key(item.meta.namespace, item.meta.label(_SERVICE_NAME))
+    if slice_.address_type == "FQDN":
+        return
+    for port in slice_.ports or ():
+        if port.port is None or port.protocol not in {None, "TCP"}:
+            continue
+        found = answering[service, port.name or ""]
+        for endpoint in slice_.endpoints or ():
+            places = [Place(address, port.port) for address in endpoint.addresses[:1]]
+            # Unknown counts as ready.
+            if endpoint.conditions.ready is not False:
+                found.ready.update(places)
+            elif endpoint.conditions.serving:
+                found.leaving.update(places)

@@ -1,0 +1,60 @@
+"""In-cluster names in the arguments and the environment of local processes.
+
+One machine has no DNS of the cluster, so the names of Services are replaced by the places where they are reached. That
+happens once, when a container starts: a Service that appears later is found by the next start. Names that might be
+something else are left alone, and so are headless Services, which have no address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from modelyard.core.resources import Key
+from modelyard.local.node.proxy.addresses import Place
+
+Places = Mapping[Key, Mapping[int, Place]]
+"""Where the ports of each Service are reached on this machine."""
+
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST: Final = re.compile(
+    rf"(?:(?<=//)|(?<![\w.%/:-]))(?P<service>{_LABEL})"
+    rf"(?:\.(?P<namespace>{_LABEL}))?(?P<suffix>\.svc(?:\.cluster\.local\.?)?)?"
+    r"(?::(?P<port>\d{1,5}))?(?![\w-]|\.\w)"
+)
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def local_names(text: str, services: Places, namespace: str = "") -> str:
+    """Return the text with the names of Services replaced by places. The namespace is that of the pod."""
+    return _HOST.sub(partial(_place, services, namespace), text)
+
+
+def _place(services: Places, namespace: str, found: re.Match[str]) -> str:
+    places = services.get(Key(found["namespace"] or namespace, found["service"]))
+    if not places or not _is_name(found, places):
+        return found[0]
+    asked = _asked_port(found)
+    place = places.get(asked)
+    if place is None:
+        host = next(iter(places.values())).host
+        return f"{host}:{found['port']}" if found["port"] else host
+    return place.host if not found["port"] and place.port == asked else str(place)
+
+
+def _is_name(found: re.Match[str], places: Mapping[int, Place]) -> bool:
+    """Whether this is the name of a Service, and not just a word that looks like it."""
+    if found["suffix"] or found.string.endswith("//", 0, found.start()):
+        return True
+    if found["port"]:
+        return int(found["port"]) in places
+    return found["namespace"] is not None and found[0] == found.string
+
+
+def _asked_port(found: re.Match[str]) -> int:
+    if found["port"]:
+        return int(found["port"])
+    scheme = re.search(r"(\w+)://$", found.string[: found.start()])
+    return _PORTS.get(scheme[1], 0) if scheme else 0

@@ -1,0 +1,1 @@
+"""The kubelet's HTTPS server: `kubectl logs` and `kubectl exec`."""

@@ -1,0 +1,154 @@
+"""`kubectl exec`: a command with the variables, folder and paths of a container, and its streams on a WebSocket.
+
+The protocol is Kubernetes' own: the first byte of each message says which stream the rest belongs to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from modelyard.local.node.process.reaper import end_group
+from modelyard.local.node.server.terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from modelyard.local.node.pods.probes import Asked
+
+Json = dict[str, Any]
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_INPUT, _OUTPUT, _COMPLAINT, _RESULT, _SIZE, _CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
+_PIECE: Final = 32_768
+_LINES, _COLUMNS = 24, 80
+# What a shell says of a command that it does not find.
+_NOT_FOUND: Final = 127
+# What the command has left behind may hold its output open for ever.
+_LAST_WORDS_SECONDS: Final = 1.0
+
+
+async def execute(request: web.Request, asked: Asked) -> web.StreamResponse:
+    """Run the command of a request in a container."""
+    socket = web.WebSocketResponse(protocols=PROTOCOLS)
+    await socket.prepare(request)
+    command = tuple(asked.localize(word) for word in request.query.getall("command", []))
+    has_input, is_terminal = (_is_true(request.query, name) for name in ("input", "tty"))
+    # Whoever asked may leave at any moment, and nobody needs to know.
+    with suppress(ConnectionError):
+        try:
+            code = await _run(command, asked, socket, has_input=has_input, is_terminal=is_terminal)
+        except OSError as error:
+            await socket.send_bytes(_COMPLAINT + f"{command[0]} cannot be started: {error.strerror}\n".encode())
+            code = _NOT_FOUND
+        await socket.send_bytes(_RESULT + msgspec.json.encode({"metadata": {}, **_result(code)}))
+    await socket.close()
+    return socket
+
+
+async def _run(
+    command: tuple[str, ...], asked: Asked, socket: web.WebSocketResponse, *, has_input: bool, is_terminal: bool
+) -> int:
+    terminal = Terminal() if is_terminal else None
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(*asked.enter(terminal is not None), *(terminal.command(command) if terminal else command)),
+            stdin=terminal.theirs if terminal else pipe if has_input else nothing,
+            stdout=terminal.theirs if terminal else pipe,
+            stderr=terminal.theirs if terminal else pipe,
+            env=dict(asked.env),
+            cwd=asked.folder,
+            start_new_session=True,
+        )
+        return await _attend(process, terminal, socket)
+    finally:
+        if process is not None:
+            end_group(process.pid)
+        if terminal:
+            terminal.close()
+
+
+async def _attend(process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse) -> int:
+    """Carry the streams to and fro until the command has ended, or whoever asked has left; return its exit code."""
+    if terminal:
+        terminal.is_theirs_alone()
+        talking = [asyncio.create_task(_carry(terminal.pieces(), _OUTPUT, socket))]
+    else:
+        talking = [
+            asyncio.create_task(_carry(_pieces(stream), channel, socket))
+            for stream, channel in ((process.stdout, _OUTPUT), (process.stderr, _COMPLAINT))
+        ]
+    listening = asyncio.create_task(_listen(process, terminal, socket))
+    ending = asyncio.create_task(process.wait())
+    try:
+        await asyncio.wait([ending, listening], return_when=asyncio.FIRST_COMPLETED)
+        if not ending.done():
+            end_group(process.pid)
+        code = await ending
+        await asyncio.wait(talking, timeout=_LAST_WORDS_SECONDS)
+        return code if code >= 0 else 128 - code
+    finally:
+        for task in (*talking, listening, ending):
+            task.cancel()
+        await asyncio.gather(*talking, listening, ending, return_exceptions=True)
+
+
+async def _pieces(stream: asyncio.StreamReader | None) -> AsyncIterator[bytes]:
+    while stream is not None and (piece := await stream.read(_PIECE)):
+        yield piece
+
+
+async def _carry(pieces: AsyncIterator[bytes], channel: bytes, socket: web.WebSocketResponse) -> None:
+    async for piece in pieces:
+        await socket.send_bytes(channel + piece)
+
+
+async def _listen(
+    process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse
+) -> None:
+    """Pass on what is typed, until whoever types has left."""
+    async for message in socket:
+        if message.type is not WSMsgType.BINARY:
+            continue
+        channel, data = message.data[:1], message.data[1:]
+        if terminal:
+            if channel == _INPUT:
+                await terminal.type(data)
+            elif channel == _SIZE:
+                terminal.resize(*_size(data))
+        elif process.stdin is not None:
+            await _feed(process.stdin, channel, data)
+
+
+async def _feed(stdin: asyncio.StreamWriter, channel: bytes, data: bytes) -> None:
+    with suppress(ConnectionError):  # the command may have closed its input, or be over
+        if channel == _INPUT:
+            stdin.write(data)
+            await stdin.drain()
+        elif channel + data == _CLOSE + _INPUT:
+            stdin.close()
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    try:
+        size = msgspec.json.decode(data, type=dict[str, int])
+    except msgspec.MsgspecError:
+        size = {}
+    return size.get("Height", _LINES), size.get("Width", _COLUMNS)
+
+
+def _result(code: int) -> Json:
+    if code == 0:
+        return {"status": "Success"}
+    message, causes = f"command terminated with exit code {code}", [{"reason": "ExitCode", "message": str(code)}]
+    return {"status": "Failure", "reason": "NonZeroExitCode", "message": message, "details": {"causes": causes}}
+
+
+def _is_true(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name) in {"1", "true"}

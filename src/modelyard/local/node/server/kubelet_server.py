@@ -1,0 +1,189 @@
+"""The HTTPS server that the API server asks for the logs of pods, and to run commands in them (`kubectl logs`, `exec`).
+
+It listens on loopback and answers nobody but the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aiohttp import web
+
+from modelyard.core.resources import Key
+from modelyard.local.command_lines import NODE_CALLER
+from modelyard.local.node.process.reaper import read_record
+from modelyard.local.node.server.exec_session import execute
+from modelyard.local.node.server.log_times import LogTimes
+from modelyard.local.node.server.logs import Wanted, read_log
+from modelyard.local.node.storage.pod_folders import PodFolder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from aiohttp.typedefs import Handler
+
+    from modelyard.local.command_lines import Trust
+    from modelyard.local.node.pods.probes import Asked
+
+_HOST: Final = "127.0.0.1"
+_CONTAINER: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_COMMANDS: Final = {
+    "attach": "use `kubectl logs -f` instead",
+    "portForward": "use the address of a Service instead; it is reachable from this machine",
+}
+
+
+class Containers(Protocol):
+    """What the server must know about the pods of the node."""
+
+    def uid(self, pod: Key) -> str | None:
+        """Return the UID of a pod of this node; None: there is none of this name."""
+
+    def is_running(self, uid: str, container: str) -> bool:
+        """Whether the container runs now, so that its log may still grow."""
+
+    def asked(self, uid: str, container: str) -> Asked | None:
+        """Return how commands reach the container; None: it does not run."""
+
+
+class Kubelet:
+    """Serves the logs that the node keeps in its state folder."""
+
+    def __init__(self, state: Path, containers: Containers, trust: Trust) -> None:
+        self._state, self._containers, self._trust = state, containers, trust
+        self._times = LogTimes(state)
+
+    @asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[int]:
+        """Answer for as long as the block lasts; gives the port, which the Node object has to name."""
+        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        noting = asyncio.create_task(self._times.run())
+        try:
+            await web.TCPSite(runner, _HOST, port, ssl_context=_only_ours(self._trust)).start()
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
+            noting.cancel()
+            await asyncio.gather(noting, return_exceptions=True)
+
+    def _application(self) -> web.Application:
+        application = web.Application(middlewares=[_for_the_api_server])
+        application.router.add_get("/healthz", _health)
+        application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        application.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
+        application.router.add_post("/exec/{namespace}/{pod}/{container}", self._exec)
+        for command in _COMMANDS:
+            application.router.add_route("*", f"/{{command:{command}}}/{{rest:.*}}", _refuse)
+        return application
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        wanted = _wanted(request.query)
+        uid, container = self._find(request.match_info)
+        log = self._log(request, uid, container)
+        if not log.exists():
+            raise web.HTTPBadRequest(text=_missing(request))
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+
+        def goes_on() -> bool:
+            return self._containers.is_running(uid, container) and request.transport is not None
+
+        # Whoever asked may leave at any moment, and nobody needs to know.
+        with suppress(ConnectionError):
+            await response.prepare(request)
+            async for piece in read_log(log, wanted, self._times, goes_on):
+                await response.write(piece)
+        return response
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        uid, container = self._find(request.match_info)
+        asked = self._containers.asked(uid, container)
+        if asked is None:
+            raise web.HTTPBadRequest(text=f'container "{container}" does not run; `kubectl describe pod` says why')
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            raise web.HTTPBadRequest(text="this kubectl is too old for exec on one machine; use the one of Modelyard")
+        return await execute(request, asked)
+
+    def _find(self, asked: Mapping[str, str]) -> tuple[str, str]:
+        uid = self._containers.uid(Key(asked["namespace"], asked["pod"]))
+        if uid is None or not _CONTAINER.fullmatch(asked["container"]):
+            # Not 404: the API server would put a text of its own in the place of ours.
+            raise web.HTTPBadRequest(text=f'the node does not run pod "{asked["pod"]}" yet; try again in a moment')
+        return uid, asked["container"]
+
+    def _log(self, request: web.Request, uid: str, container: str) -> Path:
+        folder = PodFolder(self._state, uid).container(container)
+        if not _is_true(request.query, "previous") or read_record(folder.record).is_between_runs:
+            return folder.log
+        return folder.previous_log
+
+
+async def _health(_: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+async def _refuse(request: web.Request) -> web.Response:
+    command = request.match_info["command"]
+    return web.Response(status=501, text=f"{command} is not possible on one machine; {_COMMANDS[command]}")
+
+
+@web.middleware
+async def _for_the_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
+    # Every user of the cluster has a certificate of the same authority.
+    shown = request.transport.get_extra_info("peercert") if request.transport else None
+    names = {pair for group in (shown or {}).get("subject", ()) for pair in group}
+    if ("commonName", NODE_CALLER) not in names:
+        raise web.HTTPForbidden(text="only the API server may ask; use `kubectl logs`")
+    return await handler(request)
+
+
+def _only_ours(trust: Trust) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(trust.authority)
+    context.load_cert_chain(trust.identity.certificate, trust.identity.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _missing(request: web.Request) -> str:
+    asked = request.match_info
+    where = f'container "{asked["container"]}" in pod "{asked["pod"]}"'
+    if _is_true(request.query, "previous"):
+        return f"previous terminated {where} not found"
+    return f"{where} is waiting to start"
+
+
+def _wanted(query: Mapping[str, str]) -> Wanted:
+    try:
+        return Wanted(
+            follow=_is_true(query, "follow"),
+            timestamps=_is_true(query, "timestamps"),
+            tail_lines=_number(query, "tailLines"),
+            limit_bytes=_number(query, "limitBytes"),
+            since=_since(query),
+        )
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=f"the question cannot be read: {error}") from error
+
+
+def _since(query: Mapping[str, str]) -> float | None:
+    if moment := query.get("sinceTime"):
+        return datetime.fromisoformat(moment).timestamp()
+    seconds = _number(query, "sinceSeconds")
+    return None if seconds is None else time.time() - seconds
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    return int(query[name]) if query.get(name) else None
+
+
+def _is_true(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name) == "true"

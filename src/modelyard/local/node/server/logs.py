@@ -1,0 +1,151 @@
+"""Read the log of a container as `kubectl logs` asks for it, in pieces, without holding all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.core.times import micro_timestamp
+from modelyard.local.node.server.log_rotation import remembered_from
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from modelyard.local.node.server.log_times import LogTimes
+
+_PIECE: Final = 65_536
+_LOOK_AGAIN_SECONDS: Final = 0.1
+_LINES: Final = re.compile(rb"[^\n]*\n|[^\n]+")
+
+
+class Wanted(Struct, frozen=True):
+    """Which part of a log is asked for."""
+
+    follow: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since: float | None = None
+
+
+async def read_log(
+    log: Path, wanted: Wanted, times: LogTimes, goes_on: Callable[[], bool] = lambda: False
+) -> AsyncIterator[bytes]:
+    """Yield what is wanted of a log. Who follows it gets more until `goes_on` says no and everything is read."""
+    left = float("inf") if wanted.limit_bytes is None else wanted.limit_bytes
+    with log.open("rb") as stream:
+        stream.seek(_start(stream, wanted, times))
+        reader = _Stamped(stream, times) if wanted.timestamps else _Plain(stream)
+        while left > 0:
+            # Asked before reading, so that the last words of a process that ends meanwhile are not lost.
+            more = wanted.follow and goes_on() and _is_still(log, stream)
+            if piece := reader.read():
+                yield piece if len(piece) <= left else piece[: int(left)]
+                left -= len(piece)
+            elif more:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            else:
+                return
+
+
+class _Plain:
+    """A log as it is."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self) -> bytes:
+        """Return the next piece; empty: there is no more at the moment."""
+        _skip_forgotten(self._stream)
+        return self._stream.read(_PIECE)
+
+
+class _Stamped(_Plain):
+    """A log with the time before each line. Lines are passed on as they come: one may be longer than memory."""
+
+    def __init__(self, stream: BinaryIO, times: LogTimes) -> None:
+        super().__init__(stream)
+        self._times = times
+        self._is_at_line = True
+
+    def read(self) -> bytes:
+        """Return the next piece, with the times of the lines that begin in it."""
+        piece = super().read()
+        offset, log = self._stream.tell() - len(piece), os.fstat(self._stream.fileno())
+        stamped = []
+        for line in _LINES.findall(piece):
+            if self._is_at_line:
+                stamped.append(_text(self._times.written(log, offset + 1)))
+            stamped.append(line)
+            offset += len(line)
+            self._is_at_line = line.endswith(b"\n")
+        return b"".join(stamped)
+
+
+def _skip_forgotten(stream: BinaryIO) -> None:
+    """Do not read what a log has lost, not even when a slow reader is overtaken by that."""
+    begin = remembered_from(stream.fileno())
+    if stream.tell() < begin:
+        stream.seek(_next_line(stream, begin))
+
+
+def _text(at: float) -> bytes:
+    return f"{micro_timestamp(datetime.fromtimestamp(at, UTC))} ".encode()
+
+
+def _start(stream: BinaryIO, wanted: Wanted, times: LogTimes) -> int:
+    start = _next_line(stream, remembered_from(stream.fileno()))
+    if wanted.since is not None:
+        start = max(start, _next_line(stream, times.offset(os.fstat(stream.fileno()), wanted.since)))
+    if wanted.tail_lines is not None:
+        start = max(start, _last_lines(stream, wanted.tail_lines, start))
+    return start
+
+
+def _next_line(stream: BinaryIO, offset: int) -> int:
+    if offset == 0:
+        return 0
+    stream.seek(offset - 1)
+    while (read := stream.readline(_PIECE)) and not read.endswith(b"\n"):
+        pass
+    return stream.tell()
+
+
+def _last_lines(stream: BinaryIO, count: int, first: int) -> int:
+    """Return where the last lines begin, or `first` if that is earlier. A line that is not ended yet is one too."""
+    end = stream.seek(0, os.SEEK_END)
+    if count == 0 or end == 0:
+        return end
+    # The line end at the very end ends the last line and begins no other.
+    start = end - 1
+    while start > first:
+        begin = max(first, start - _PIECE)
+        stream.seek(begin)
+        piece = stream.read(start - begin)
+        found = piece.count(b"\n")
+        if found >= count:
+            return begin + _nth_last(piece, count) + 1
+        count, start = count - found, begin
+    return first
+
+
+def _nth_last(piece: bytes, count: int) -> int:
+    at = len(piece)
+    for _ in range(count):
+        at = piece.rindex(b"\n", 0, at)
+    return at
+
+
+def _is_still(log: Path, stream: BinaryIO) -> bool:
+    """Whether the log that we read is still the one of this name, and not that of an earlier run."""
+    try:
+        return os.path.samestat(log.stat(), os.fstat(stream.fileno()))
+    except FileNotFoundError:
+        return False

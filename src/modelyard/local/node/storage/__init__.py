@@ -1,0 +1,1 @@
+"""Folders of this machine: those of pods, and the volumes behind claims."""

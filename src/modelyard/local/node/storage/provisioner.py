@@ -1,0 +1,160 @@
+"""Folders of this machine for the volume claims of the cluster.
+
+A claim of our storage class gets a volume in `<state>/volumes/`; the real controllers bind the two. When the claim is
+gone, and unless its class says to retain it, the folder is removed and then the volume, so a crash in between leaves
+nothing behind. The size of a claim is not enforced: a folder has none. Claims for a raw device are not served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import structlog
+
+from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
+from modelyard.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from modelyard.kube.watch import Target, follow
+from modelyard.local.files import private_folder
+from modelyard.local.storage_class import STORAGE_CLASS, standard_class
+from modelyard.local.store import Mirror
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.core.objects import Json, Stored
+    from modelyard.kube.client import Client
+
+PROVISIONER: Final = "modelyard.dev/folders"
+PERSISTENT_VOLUME: Final = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+
+# The volume controller writes it on a claim when it is the turn of a provisioner.
+_ASKED: Final = "volume.kubernetes.io/storage-provisioner"
+_MADE_BY: Final = "pv.kubernetes.io/provisioned-by"
+_TRY_AGAIN_SECONDS: Final = 5.0
+_log = structlog.get_logger()
+
+Step = Callable[[], Awaitable[None]]
+"""One thing to do."""
+
+
+class Claims:
+    """Makes and removes the folders of claims, by what the cluster holds and nothing else."""
+
+    def __init__(self, client: Client, state: Path) -> None:
+        self._client = client
+        self._state = state
+        self._changed = asyncio.Event()
+        self._claims = Mirror(self._changed.set)
+        self._volumes = Mirror(self._changed.set)
+        self._is_installed = False
+
+    async def run(self) -> NoReturn:
+        """Install the storage class `standard`, and serve claims until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow(self._client, Target(VOLUME_CLAIM), self._claims))
+            group.create_task(follow(self._client, Target(PERSISTENT_VOLUME), self._volumes))
+            await self._keep()
+
+    async def _keep(self) -> NoReturn:
+        while True:
+            self._changed.clear()
+            done = [await self._try(step) for step in self._steps()]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if all(done) else _TRY_AGAIN_SECONDS):
+                    await self._changed.wait()
+
+    def _steps(self) -> list[Step]:
+        install = [] if self._is_installed else [self._install]
+        asked = [item for item in self._claims.items.values() if self._is_asked(item)]
+        over = [item for item in self._volumes.items.values() if _is_over(item)]
+        return [
+            *install,
+            *(partial(self._provide, item) for item in asked),
+            *(partial(self._remove, item) for item in over),
+        ]
+
+    async def _try(self, step: Step) -> bool:
+        try:
+            await step()
+        except (KubeError, OSError) as error:
+            _log.warning("a claim cannot be served", error=str(error))
+            return False
+        return True
+
+    async def _install(self) -> None:
+        with suppress(AlreadyExists):
+            await self._client.create(STORAGE_CLASS, standard_class(PROVISIONER))
+        self._is_installed = True
+
+    def _is_asked(self, claim: Stored) -> bool:
+        if claim.meta.deleting or claim.meta.annotation(_ASKED) != PROVISIONER:
+            return False
+        spec = claim.spec
+        is_new = not spec.get("volumeName") and _volume_key(claim) not in self._volumes.items
+        return is_new and spec.get("volumeMode") != "Block"
+
+    async def _provide(self, claim: Stored) -> None:
+        name = claim.spec["storageClassName"]
+        policy = (await self._client.get(STORAGE_CLASS, Key("", name))).part("reclaimPolicy")
+        folder = private_folder(volume_folder(self._state, _volume_key(claim).name))
+        with suppress(AlreadyExists):
+            made = await self._client.create(PERSISTENT_VOLUME, _volume(claim, folder, policy))
+            self._volumes.upsert(made)
+
+    async def _remove(self, volume: Stored) -> None:
+        folder = volume_folder(self._state, volume.meta.name)
+        if folder.exists():
+            await asyncio.to_thread(shutil.rmtree, folder)
+        with suppress(NotFound, Conflict):
+            await self._client.delete(PERSISTENT_VOLUME, volume.meta.key, volume.meta.uid)
+
+
+def is_ours(volume: Stored) -> bool:
+    """Whether a volume was made here for a claim, and not by somebody else for a folder of their own."""
+    return volume.meta.annotation(_MADE_BY) == PROVISIONER
+
+
+def volume_folder(state: Path, name: str) -> Path:
+    """Return the folder of a volume of ours, whatever path the object says.
+
+    Anybody who may write volumes could name any folder, and the state folder may have been moved or copied since.
+    """
+    return state / "volumes" / name
+
+
+def _volume_key(claim: Stored) -> Key:
+    return Key("", f"pvc-{claim.meta.uid}")
+
+
+def _is_over(volume: Stored) -> bool:
+    """Whether a volume of ours has lost its claim and is not to be kept."""
+    released = volume.status.get("phase") == "Released" and not volume.meta.deleting
+    return is_ours(volume) and released and volume.spec.get("persistentVolumeReclaimPolicy") == "Delete"
+
+
+def _volume(claim: Stored, folder: Path, policy: str) -> Json:
+    spec = claim.spec
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": _volume_key(claim).name, "annotations": {_MADE_BY: PROVISIONER}},
+        "spec": {
+            "accessModes": spec["accessModes"],
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "storageClassName": spec["storageClassName"],
+            "persistentVolumeReclaimPolicy": policy,
+            "hostPath": {"path": str(folder)},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": claim.meta.namespace,
+                "name": claim.meta.name,
+                "uid": claim.meta.uid,
+            },
+        },
+    }

@@ -1,0 +1,78 @@
+"""What is served when the user writes no manifest: one model, by its source, and one service for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modelyard.core.source import S3, Claim, Hub, Local, parse
+from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
+from modelyard.kinds.shared.models import MODEL
+from modelyard.local.up.user_manifests import check_file
+from modelyard.manifests.documents import BadManifest, Document
+
+if TYPE_CHECKING:
+    from modelyard.core.source import Source
+
+YARD: Final = Path(__file__).resolve().parents[2] / "data" / "yard.gguf"
+"""Our own small model, which comes with the package."""
+
+Json = dict[str, Any]
+
+_OPTION: Final = "--model"
+_LONGEST: Final = 50
+
+
+def for_source(source: str) -> list[Document]:
+    """Return a Model and an InferenceService for weights anywhere; a path may be relative."""
+    text = _absolute(source)
+    check_file(text, _OPTION)
+    meaning = parse(text)
+    name = _name(_stem(meaning))
+    model: Json = {"source": text, "format": "gguf"}
+    service: Json = {"modelRef": name}
+    if not _is_gguf(meaning):
+        model["format"], service["runtime"] = "safetensors", "vllm"
+    return [
+        Document(_OPTION, _object(MODEL.api_version, MODEL.kind, name, model)),
+        Document(_OPTION, _object(SERVICE.api_version, SERVICE.kind, name, service)),
+    ]
+
+
+def _absolute(source: str) -> str:
+    looks_like_a_path = source.startswith(("/", "./", "../", "~")) or "/" not in source
+    if "://" in source or not (looks_like_a_path or Path(source).exists()):
+        return source
+    file = Path(source).expanduser().absolute()
+    if not file.is_file():
+        raise BadManifest(f"{_OPTION}: there is no file {file}; correct the path, or write org/repo or a URL")
+    return str(file.resolve())
+
+
+def _stem(source: Source) -> str:
+    match source:
+        case Hub(repo=repo, file=file):
+            path = file or repo
+        case S3(key=path) | Claim(path=path) | Local(path=path):
+            pass
+        case _:
+            path = source.name
+    return path.rstrip("/").rpartition("/")[2].removesuffix(".gguf")
+
+
+def _name(text: str) -> str:
+    """Return a name for both objects, and so for the Service, whose name must begin with a letter."""
+    clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return (clean if clean[:1].isalpha() else f"model-{clean}")[:_LONGEST].strip("-")
+
+
+def _is_gguf(source: Source) -> bool:
+    """Whether llama.cpp serves it. A whole repository says it by its name, as those on the hub do."""
+    if isinstance(source, Hub):
+        return source.file.endswith(".gguf") if source.file else "gguf" in source.repo.lower()
+    return not (isinstance(source, S3) and source.key.endswith("/"))
+
+
+def _object(api_version: str, kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,90 @@
+"""Questions to a machine that is up, from another process: what runs, and what has it written?"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core import names
+from modelyard.core.errors import ModelyardError
+from modelyard.core.resources import POD
+from modelyard.kinds import ALL
+from modelyard.kube.client import Client
+from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.errors import NotFound
+from modelyard.kube.transport import HttpTransport
+from modelyard.local.up.rows import Row, rows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.local.up.state_folder import Folder, Record
+
+_SELECTED: Final = 20
+
+
+class NotUp(ModelyardError):
+    """Nothing runs that could be asked."""
+
+
+class NoLogs(ModelyardError):
+    """Nobody of this name has written anything."""
+
+
+def running(folder: Folder) -> Record:
+    """Return what the `modelyard up` of a folder tells, or say that there is none."""
+    record = folder.told()
+    if record is None:
+        raise NotUp(f"nothing runs in {folder.path}; start it with `modelyard up`")
+    return record
+
+
+async def look(folder: Folder) -> list[Row]:
+    """Return all objects of our kinds, as people are shown them."""
+    items = []
+    async with _connected(folder) as client:
+        for kind in ALL:
+            try:
+                items += (await client.list_page(kind.resource)).items
+            except NotFound:
+                # It is starting, and this kind is not defined yet.
+                continue
+    return rows(items, folder.places())
+
+
+async def log_command(folder: Folder, namespace: str, name: str, *, follow: bool) -> list[str]:
+    """Return the command that shows what the pods of an object, or a part of ours, have written."""
+    part = folder.logs / f"{Path(name).name}.log"
+    if part.exists():
+        return ["tail", "-n", "+1", *(["-F"] if follow else []), str(part)]
+    record, selector = running(folder), f"{names.INSTANCE_LABEL}={names.short(name)}"
+    async with _connected(folder) as client:
+        pods = (await client.list_page(POD, namespace, selector, limit=_SELECTED)).items
+    if not pods:
+        raise NoLogs(f"{name} has no pods in the namespace {namespace}; `modelyard status` shows what there is")
+    return [
+        f"{record.assets}/kubectl",
+        f"--kubeconfig={folder.kubeconfig}",
+        f"--namespace={namespace}",
+        "logs",
+        f"--selector={selector}",
+        "--all-containers",
+        "--prefix",
+        "--tail=-1",
+        f"--max-log-requests={_SELECTED}",
+        # A container that waits has written nothing, and does not hide what the others have.
+        "--ignore-errors",
+        f"--follow={str(follow).lower()}",
+    ]
+
+
+@asynccontextmanager
+async def _connected(folder: Folder) -> AsyncIterator[Client]:
+    if not folder.kubeconfig.exists():
+        raise NotUp(f"the control plane of {folder.path} is still starting; try again in a moment")
+    client = Client(HttpTransport(from_kubeconfig([folder.kubeconfig])))
+    try:
+        yield client
+    finally:
+        await client.close()

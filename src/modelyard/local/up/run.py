@@ -1,0 +1,142 @@
+"""`modelyard up`: start everything, apply what the user asked for, show what becomes of it, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.core.errors import ModelyardError
+from modelyard.local.node.process.images import ImageTable
+from modelyard.local.up.apply import apply_all
+from modelyard.local.up.assets import programs
+from modelyard.local.up.default_manifests import YARD, for_source
+from modelyard.local.up.machine import Machine, Setting, running_machine
+from modelyard.local.up.screen import Screen, hints, report
+from modelyard.local.up.state_folder import Folder, Record
+from modelyard.local.up.view import View
+from modelyard.local.up.wait_ready import until_settled
+from modelyard.manifests.documents import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from typing import NoReturn
+
+    from modelyard.local.up.rows import Row
+
+_LEAST_DISK: Final = 512 * 2**20
+_TELL_SECONDS: Final = 1.0
+_GOES_ON: Final = "Ctrl-C or `modelyard down` stops everything; the next `modelyard up` goes on from here."
+
+
+class Failed(ModelyardError):
+    """What was asked for cannot be had on this machine now."""
+
+
+class Wanted(Struct, frozen=True):
+    """What the user asked for."""
+
+    folder: Folder
+    images: ImageTable
+    documents: tuple[Document, ...] = ()
+    """Empty: our own model, unless the folder holds objects already."""
+
+
+async def run(wanted: Wanted, screen: Screen) -> NoReturn:
+    """Be up until cancelled; then stop everything, in the right order."""
+    with explained(wanted.folder.path), wanted.folder.held(), screen:
+        check_disk(wanted.folder.path)
+        screen.begin("programs")
+        assets = await programs(lambda line: screen.begin("programs", line))
+        screen.done("programs")
+        setting = Setting(wanted.folder, assets, wanted.images)
+        async with running_machine(setting, screen) as machine:
+            try:
+                await _Serving(machine, setting, screen).run(wanted.documents)
+            finally:
+                screen.say("stopping: operator, pods, node, control plane")
+        raise AssertionError("serving ends by an error or by cancellation only")
+
+
+class _Serving:
+    """What goes on while everything runs."""
+
+    def __init__(self, machine: Machine, setting: Setting, screen: Screen) -> None:
+        self._machine, self._folder, self._screen = machine, setting.folder, screen
+        self._record = Record(os.getpid(), str(setting.assets))
+        self._view = View(lambda: machine.services.places)
+
+    async def run(self, documents: Sequence[Document]) -> NoReturn:
+        self._folder.tell(self._record)
+        async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
+            group.create_task(self._tell_places())
+            wanted = documents or ([] if self._view.items else for_source(str(YARD)))
+            await apply_all(self._machine.client, wanted)
+            self._report(await until_settled(self._machine.services, self._view, self._screen))
+            while True:
+                await self._view.change()
+                self._screen.show(self._view.rows())
+
+    async def _tell_places(self) -> NoReturn:
+        told = None
+        while True:
+            places = self._machine.services.places
+            # A full disk is no reason to stop serving; they are told when there is room again.
+            with suppress(OSError):
+                if told != places:
+                    self._folder.write_places(places)
+                    told = places
+            await asyncio.sleep(_TELL_SECONDS)
+
+    def _report(self, rows: Sequence[Row]) -> None:
+        drawn = self._screen.freeze()
+        lines = hints(rows, self._folder.kubeconfig, self._record.assets)
+        report(self._screen.console, () if drawn else rows, [*lines, "", _GOES_ON])
+        self._folder.tell(Record(self._record.pid, self._record.assets, settled=True))
+
+
+def check_disk(path: Path) -> None:
+    """Refuse to start on a disk that is full: etcd and the API server would fail in ways that explain nothing."""
+    if shutil.disk_usage(path).free < _LEAST_DISK:
+        raise _full(path)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what can go wrong with the machine into one line."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        first = _first(group)
+        if isinstance(first, OSError):
+            raise _of_system(first, path) from first
+        raise first from None
+    except OSError as error:
+        raise _of_system(error, path) from error
+
+
+def _of_system(error: OSError, path: Path) -> ModelyardError:
+    if isinstance(error, TimeoutError):
+        return Failed(f"the control plane did not answer in time; {path}/logs may say why, then start again")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _full(path)
+    return Failed(f"{error.filename or path}: {error.strerror or error}; mend that, or name another folder with --dir")
+
+
+def _full(path: Path) -> ModelyardError:
+    return Failed(f"the disk that holds {path} is full; free 1 GB or more, or name a folder elsewhere with --dir")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first that is not a mere consequence."""
+    for error in group.exceptions:
+        found = _first(error) if isinstance(error, BaseExceptionGroup) else error
+        if not isinstance(found, asyncio.CancelledError):
+            return found
+    return group

@@ -1,0 +1,95 @@
+"""The status of a pod, from what its containers do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modelyard.local.node.pods.pod_status import Facts, changed, phase, pod_status
+from modelyard.local.node.pods.podspec import Container, PodSpec
+from modelyard.local.node.process.container_state import CREATING, Ended, Running, State, View, Waiting, exit_code
+
+NOW = "2026-01-01T00:00:00Z"
+LATER = "2026-01-01T00:01:00Z"
+DONE = Ended(0, "Completed", NOW, NOW)
+FAILED = Ended(1, "Error", NOW, NOW)
+RUNS = Running(NOW)
+CRASHED = Waiting("CrashLoopBackOff")
+
+
+def _facts(*states: State, policy: str = "Always", inits: tuple[State, ...] = (), **more: Any) -> Facts:
+    spec = PodSpec(
+        containers=tuple(Container(f"c{n}") for n, _ in enumerate(states)),
+        init_containers=tuple(Container(f"i{n}") for n, _ in enumerate(inits)),
+        restart_policy=policy,  # type: ignore[arg-type] # the cases name real policies only
+    )
+    return Facts(
+        "uid",
+        spec,
+        "240.97.0.1",
+        NOW,
+        tuple(View(f"i{n}", "image", each) for n, each in enumerate(inits)),
+        tuple(_view(n, each) for n, each in enumerate(states)),
+        **more,
+    )
+
+
+def _view(number: int, state: State) -> View:
+    last = FAILED if state == CRASHED else None
+    return View(f"c{number}", "image", state, last, started=state == RUNS, ready=state == RUNS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (_facts(CREATING), "Pending"),
+        (_facts(RUNS), "Running"),
+        (_facts(RUNS, CREATING), "Pending"),
+        (_facts(CRASHED), "Running"),
+        (_facts(DONE), "Running"),
+        (_facts(DONE, policy="OnFailure"), "Succeeded"),
+        (_facts(FAILED, DONE, policy="OnFailure"), "Running"),
+        (_facts(DONE, policy="Never"), "Succeeded"),
+        (_facts(DONE, RUNS, policy="Never"), "Running"),
+        (_facts(DONE, FAILED, policy="Never"), "Failed"),
+        (_facts(FAILED, stopping=True), "Failed"),
+        (_facts(CREATING, inits=(RUNS,)), "Pending"),
+        (_facts(CREATING, inits=(FAILED,)), "Pending"),
+        (_facts(CREATING, inits=(FAILED,), policy="Never"), "Failed"),
+        (_facts(RUNS, inits=(DONE,)), "Running"),
+    ],
+)
+def test_the_phase_sums_up_the_containers(facts: Facts, expected: str) -> None:
+    assert phase(facts) == expected
+
+
+def test_times_of_conditions_move_only_with_their_value() -> None:
+    before = pod_status(_facts(RUNS), {}, NOW)
+    same = pod_status(_facts(RUNS), before, LATER)
+    assert changed(same, before) == {}
+    other = pod_status(_facts(CRASHED), before, LATER)
+    moved = {entry["type"]: entry["lastTransitionTime"] for entry in other["conditions"]}
+    assert moved == {"PodReadyToStartContainers": NOW, "Initialized": NOW, "Ready": LATER, "ContainersReady": LATER}
+
+
+def test_nulls_that_the_server_adds_are_no_difference() -> None:
+    status = pod_status(_facts(RUNS), {}, NOW)
+    theirs = {"type": "PodScheduled", "status": "True"}
+    stored = {**status, "conditions": [{**entry, "lastProbeTime": None} for entry in [*status["conditions"], theirs]]}
+    assert changed(pod_status(_facts(RUNS), stored, LATER), stored) == {}
+
+
+def test_conditions_of_others_are_kept() -> None:
+    theirs = {"type": "PodScheduled", "status": "True"}
+    assert theirs in pod_status(_facts(RUNS), {"conditions": [theirs]}, NOW)["conditions"]
+
+
+def test_a_pod_that_is_over_is_not_ready_and_says_why() -> None:
+    conditions = pod_status(_facts(DONE, policy="Never"), {}, NOW)["conditions"]
+    ready = next(entry for entry in conditions if entry["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "PodCompleted")
+
+
+def test_a_signal_is_shown_as_a_shell_would() -> None:
+    assert (exit_code(-9), exit_code(-15), exit_code(3)) == (137, 143, 3)

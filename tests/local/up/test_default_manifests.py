@@ -1,0 +1,59 @@
+"""A source alone is enough: the objects for it are made up, with names that people recognize."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.objects import Stored
+from modelyard.kinds import ALL
+from modelyard.kinds.decode import decode
+from modelyard.local.up.default_manifests import YARD, for_source
+from modelyard.manifests.documents import BadManifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "kind_of_weights", "runtime"),
+    [
+        ("https://example.com/files/Tiny_Llama.Q4.gguf?x=1", "tiny-llama-q4", "gguf", None),
+        ("hf://Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-q4_k_m.gguf", "qwen2-5-q4-k-m", "gguf", None),
+        ("bartowski/Llama-3.2-1B-Instruct-GGUF", "llama-3-2-1b-instruct-gguf", "gguf", None),
+        ("meta-llama/Llama-3.1-8B", "llama-3-1-8b", "safetensors", "vllm"),
+        ("s3://bucket/7b/model.gguf", "model", "gguf", None),
+        ("s3://bucket/7b/", "model-7b", "safetensors", "vllm"),
+        ("pvc://claim/deep/phi.gguf", "phi", "gguf", None),
+    ],
+)
+def test_names_and_engines_follow_from_the_source(
+    source: str, name: str, kind_of_weights: str, runtime: str | None
+) -> None:
+    model, service = (document.body for document in for_source(source))
+    assert (model["kind"], model["metadata"]["name"], service["metadata"]["name"]) == ("Model", name, name)
+    assert model["spec"] == {"source": source, "format": kind_of_weights}
+    assert service["spec"] == {"modelRef": name, **({"runtime": runtime} if runtime else {})}
+
+
+def test_our_own_model_is_there_and_its_objects_are_valid() -> None:
+    assert YARD.read_bytes().startswith(b"GGUF")
+    kinds = {kind.resource.kind: kind for kind in ALL}
+    for document in for_source(str(YARD)):
+        kind = kinds[document.body["kind"]]
+        assert decode(kind, Stored.from_dict(kind.resource, document.body)).meta.name == "yard"
+
+
+def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.gguf").touch()
+    monkeypatch.chdir(tmp_path)
+    assert for_source("a.gguf")[0].body["spec"]["source"] == str(tmp_path / "a.gguf")
+
+
+def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:
+    with pytest.raises(BadManifest, match=r"--model: there is no file .*/nothing; correct the path"):
+        for_source("nothing")
+    with pytest.raises(SpecInvalid, match="write hf://a/b/c"):
+        for_source("a/b/c")

@@ -1,0 +1,69 @@
+"""After a start nothing is ready by the processes of the last one, and what is not ours to say stays."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from modelyard.kube.client import Client
+from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.transport import HttpTransport
+from modelyard.local.up.reset_status import forget_last_start
+
+if TYPE_CHECKING:
+    from modelyard.local.cluster import Cluster
+    from tests.conftest import Kubectl
+
+TRUE = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+MANAGED = "endpointslice.kubernetes.io/managed-by"
+
+
+def pod(name: str, node: str) -> dict[str, Any]:
+    containers = [{"name": "a", "image": "a"}]
+    # No node is there to end it when the namespace goes.
+    spec = {"nodeName": node, "containers": containers, "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def slice_of(name: str, manager: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {MANAGED: manager}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": [{"port": 80}],
+    }
+
+
+async def test_ready_pods_of_the_node_and_lists_of_the_controller_are_taken_back(
+    cluster: Cluster, namespace: str, kubectl: Kubectl
+) -> None:
+    here = f"--namespace={namespace}"
+    objects = [
+        pod("ours", "old-machine"),
+        pod("new", "old-machine"),
+        pod("theirs", "another"),
+        slice_of("made", "endpointslice-controller.k8s.io"),
+        slice_of("written", "somebody"),
+    ]
+    await kubectl("apply", here, "-f", "-", input=yaml.safe_dump_all(objects))
+    conditions = [{"type": name, **TRUE} for name in ("Initialized", "Ready", "ContainersReady")]
+    status = json.dumps({"status": {"phase": "Running", "conditions": conditions}})
+    for name in ("ours", "theirs"):
+        await kubectl("patch", "pod", name, here, "--subresource=status", f"--patch={status}")
+    client = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
+    await forget_last_start(client, "old-machine")
+    await client.close()
+
+    async def read(what: str, path: str) -> str:
+        return await kubectl("get", what, here, "-o", f"jsonpath={path}")
+
+    truths = "{range .status.conditions[*]}{.type}={.status} {end}"
+    assert "Initialized=True Ready=False ContainersReady=False" in await read("pod/ours", truths)
+    assert "Ready=True ContainersReady=True" in await read("pod/theirs", truths)
+    assert "Ready" not in await read("pod/new", truths)
+    assert "10.0.0.1" not in await read("endpointslice/made", "{.endpoints}")
+    assert "10.0.0.1" in await read("endpointslice/written", "{.endpoints}")

@@ -1,0 +1,86 @@
+"""A folder has one user at a time, and others learn who that is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from modelyard.core.errors import ModelyardError
+from modelyard.core.resources import Key
+from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.up import commands
+from modelyard.local.up.state_folder import AlreadyUp, Folder, NotOurs, Record, default_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    assert (folder.is_held(), folder.told()) == (False, None)
+    with folder.held():
+        assert folder.is_held()
+        assert folder.told() == Record(os.getpid())
+        with pytest.raises(AlreadyUp, match=f"already \\(process {os.getpid()}\\); look at it with"), folder.held():
+            pass
+    assert (folder.is_held(), folder.told()) == (False, None)
+    with folder.held():
+        pass
+
+
+def test_what_a_dead_one_told_is_not_believed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    with folder.held():
+        folder.tell(Record(os.getpid(), "/programs", settled=True))
+    assert folder.told() is None
+
+
+def test_a_new_folder_is_closed_to_others(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "a" / "state")
+    folder.prepare()
+    assert {path.stat().st_mode & 0o077 for path in (folder.path, *folder.path.iterdir())} == {0}
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").touch()
+    tmp_path.chmod(0o755)
+    with pytest.raises(NotOurs, match="is not empty, and not a folder of Modelyard"):
+        Folder(tmp_path).prepare()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    folder.prepare()
+    assert folder.places() == {}
+    places = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080), 80: Place("127.96.1.2", 30080)}}
+    folder.write_places(places)
+    assert folder.places() == places
+    (folder.path / "places.json").write_text("{")
+    assert folder.places() == {}
+
+
+def test_the_usual_folder_is_the_one_for_data_and_its_path_holds_no_space() -> None:
+    home = Path("/home/me")
+    assert default_path({}, home) == home / ".local/share/modelyard"
+    assert default_path({"XDG_DATA_HOME": "/data"}, home) == Path("/data/modelyard")
+
+
+def test_a_folder_may_begin_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commands.down(Path("~/state"))
+    assert capsys.readouterr().out == f"nothing runs in {tmp_path}/state\n"
+
+
+@pytest.mark.parametrize(
+    "ask", [commands.down, commands.status, lambda path: commands.logs("yard", "default", path, follow=False)]
+)
+def test_a_folder_that_is_none_is_one_clear_line(tmp_path: Path, ask: Callable[[Path], None]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelyardError, match=r"Not a directory; mend that, or name another folder with --dir"):
+        ask(tmp_path / "file")
