@@ -30,8 +30,8 @@ from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.node.process.procfs import tree
-from modelyard.local.node.proxy.addresses import Addresses, Place
-from modelyard.local.up.state_folder import Folder
+from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
+from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -97,17 +97,17 @@ async def running(state: Path) -> AsyncIterator[Up]:
     )
     try:
         async with asyncio.timeout(_START_SECONDS):
-            url = await _settled(Folder(state), process)
+            url = await _settled(StateFolder(state), process)
             await _ask(url)
             seconds = time.perf_counter() - began
-            yield Up(process.pid, url, await _engine(Folder(state)), seconds)
+            yield Up(process.pid, url, await _engine(StateFolder(state)), seconds)
     finally:
         process.send_signal(signal.SIGINT)
         await process.wait()
 
 
-async def _settled(folder: Folder, process: asyncio.subprocess.Process) -> str:
-    while (record := folder.told()) is None or not record.settled:
+async def _settled(folder: StateFolder, process: asyncio.subprocess.Process) -> str:
+    while (record := folder.read_record()) is None or not record.settled:
         if process.returncode is not None:
             raise ModelyardError(f"`modelyard up` ended with code {process.returncode}")
         await asyncio.sleep(0.02)
@@ -115,13 +115,13 @@ async def _settled(folder: Folder, process: asyncio.subprocess.Process) -> str:
     return f"http://{place}/v1/chat/completions"
 
 
-async def _engine(folder: Folder) -> str:
+async def _engine(folder: StateFolder) -> str:
     client = Client(HttpTransport(from_kubeconfig([folder.kubeconfig])))
     try:
         pods = (await client.list_page(POD, "default", "app=yard")).items
     finally:
         await client.close()
-    place = Addresses().where(Place(pods[0].status["podIP"], _PORT))
+    place = PodAddresses().where(HostPort(pods[0].status["podIP"], _PORT))
     return f"http://{place}/v1/chat/completions"
 
 

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.text import Text
 
 from modelyard.local.node.process.images import ImageTable
-from modelyard.local.up.query import look
-from modelyard.local.up.run import Wanted, run
+from modelyard.local.up.query import query_rows
+from modelyard.local.up.run import UpRequest, run
 from modelyard.local.up.screen import Screen, hints, question, report
-from modelyard.local.up.state_folder import Folder, default_path
+from modelyard.local.up.state_folder import StateFolder, default_path
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "up.svg"
 WIDTH = 112
@@ -32,13 +32,13 @@ WIDTH = 112
 async def main() -> None:
     """Start, wait until all is settled, draw, stop."""
     canvas = Console(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, highlight=False)
-    screen, folder = Screen(canvas), Folder(default_path({}, Path.home()))
-    running = asyncio.create_task(run(Wanted(folder, ImageTable()), screen))
-    while (record := folder.told()) is None or not record.settled:
+    screen, folder = Screen(canvas), StateFolder(default_path({}, Path.home()))
+    running = asyncio.create_task(run(UpRequest(folder, ImageTable()), screen))
+    while (record := folder.read_record()) is None or not record.settled:
         if running.done():
             running.result()
         await asyncio.sleep(0.1)
-    rows = await look(folder)
+    rows = await query_rows(folder)
     # Everything so far is one picture upon the other.
     canvas.export_text()
     canvas.print(Text("$ make up", "bold"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.kinds.mcp import MCP
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from tests.support.mcps import mcp
 
 if TYPE_CHECKING:
@@ -65,20 +65,20 @@ BAD: list[tuple[str, Any]] = [
 async def test_an_invalid_field_is_refused_by_name(
     cluster: Cluster, namespace: str, field: str, spec: dict[str, Any]
 ) -> None:
-    with pytest.raises(AdminError) as refused:
+    with pytest.raises(RawClientError) as refused:
         await cluster.controlplane.admin.create(MCP.resource.path(namespace), mcp(namespace, **spec))
     assert field in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["a" * 56, "with.dot", "1digit"])
 async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, namespace: str, name: str) -> None:
-    with pytest.raises(AdminError, match=r"metadata\.name"):
+    with pytest.raises(RawClientError, match=r"metadata\.name"):
         await cluster.controlplane.admin.create(MCP.resource.path(namespace), mcp(namespace, name))
 
 
 async def test_a_field_that_does_not_exist_is_refused_by_strict_clients(cluster: Cluster, namespace: str) -> None:
     path = f"{MCP.resource.path(namespace)}?fieldValidation=Strict"
-    with pytest.raises(AdminError, match=r"spec\.server\.prot"):
+    with pytest.raises(RawClientError, match=r"spec\.server\.prot"):
         await cluster.controlplane.admin.create(path, mcp(namespace, server={"prot": 1}))
 
 

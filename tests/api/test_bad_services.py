@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from tests.support.services import create_service
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ BAD: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize(("field", "spec"), BAD, ids=[f"{field} {number}" for number, (field, _) in enumerate(BAD)])
 async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, namespace: str, field: str, spec: Json) -> None:
-    with pytest.raises(AdminError) as refused:
+    with pytest.raises(RawClientError) as refused:
         await create_service(cluster.controlplane.admin, namespace, **spec)
     assert field in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "7b-chat"])
 async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, namespace: str, name: str) -> None:
-    with pytest.raises(AdminError, match=r"metadata\.name"):
+    with pytest.raises(RawClientError, match=r"metadata\.name"):
         await create_service(cluster.controlplane.admin, namespace, name)

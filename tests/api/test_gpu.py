@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
@@ -159,7 +159,7 @@ async def test_a_node_whose_gpus_have_too_little_memory_is_not_used(
     assert pod["spec"]["nodeName"] == enough
 
 
-async def _serve_one(admin: Admin, recorder: Recorder, namespace: str) -> None:
+async def _serve_one(admin: RawClient, recorder: Recorder, namespace: str) -> None:
     """Give the only GPU to a service that nobody can take it from."""
     await create_service(admin, namespace, "occupant", priority="critical")
     await until_service(recorder, namespace, "occupant")
@@ -198,7 +198,7 @@ async def _until_logged(audit_log: Path, namespace: str, recorder: Recorder) -> 
             await asyncio.sleep(0.1)
 
 
-async def _until_nobody_waits(admin: Admin) -> None:
+async def _until_nobody_waits(admin: RawClient) -> None:
     """Wait for the pods of earlier tests to go: the queue is one for the whole cluster."""
     async with asyncio.timeout(60):
         while (await admin.get(f"{POD.path()}?fieldSelector=status.phase=Pending"))["items"]:

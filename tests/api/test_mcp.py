@@ -10,7 +10,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.mcp import MCP
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from tests.support.mcps import condition, create, edit, expect_writes, mcp, says, until_ready
 from tests.support.mcpserver import Behaviour, Mood
 
@@ -294,7 +294,7 @@ async def _until_refused(admin: Any, namespace: str, **spec: Any) -> None:
         while True:
             try:
                 await admin.create(path, mcp(namespace, "refused", **spec))
-            except AdminError as error:
+            except RawClientError as error:
                 if "Invalid value" in str(error):
                     return
             await asyncio.sleep(0.02)

@@ -15,7 +15,7 @@ from modelyard.core.resources import JOB, POD, VOLUME_CLAIM
 from modelyard.core.source import cache_key
 from modelyard.kinds.model import MODEL
 from modelyard.local.ports import free_ports
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from tests.support.mcps import condition, expect_writes
 from tests.support.operators import ROOT, running_operator
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
     from tests.support.operators import OperatorProcess
@@ -92,7 +92,7 @@ def model(namespace: str, name: str = "tiny", **spec: Any) -> Json:
     }
 
 
-async def create(admin: Admin, namespace: str, name: str = "tiny", **spec: Any) -> Json:
+async def create(admin: RawClient, namespace: str, name: str = "tiny", **spec: Any) -> Json:
     return await admin.create(MODEL.resource.path(namespace), model(namespace, name, **spec))
 
 
@@ -316,7 +316,7 @@ async def test_a_good_source_is_accepted(cluster: Cluster, source: str) -> None:
 @pytest.mark.parametrize(("source", "says"), BAD)
 async def test_a_bad_source_is_refused_with_the_way_out(cluster: Cluster, source: str, says: str) -> None:
     path = MODEL.resource.path("default") + "?dryRun=All"
-    with pytest.raises(AdminError) as refused:
+    with pytest.raises(RawClientError) as refused:
         await cluster.controlplane.admin.create(path, model("default", source=source))
     assert says in str(refused.value)
 
@@ -347,6 +347,6 @@ async def test_a_bad_source_is_refused_with_the_way_out(cluster: Cluster, source
 )
 async def test_a_bad_field_is_refused_by_name(cluster: Cluster, field: str, spec: Json) -> None:
     path = MODEL.resource.path("default") + "?dryRun=All"
-    with pytest.raises(AdminError) as refused:
+    with pytest.raises(RawClientError) as refused:
         await cluster.controlplane.admin.create(path, model("default", source="org/repo", **spec))
     assert field in str(refused.value)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
     from tests.support.operators import OperatorProcess
@@ -112,7 +112,7 @@ async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, 
             await asyncio.sleep(0.1)
 
 
-async def _prefetch(admin: Admin, namespace: str, recorder: Recorder) -> None:
+async def _prefetch(admin: RawClient, namespace: str, recorder: Recorder) -> None:
     """Let a Job be looked at, created and deleted."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "x", "image": "x"}]}
     stranger = {"metadata": {"name": "tiny-prefetch"}, "spec": {"suspend": True, "template": {"spec": pod}}}
@@ -125,7 +125,7 @@ async def _prefetch(admin: Admin, namespace: str, recorder: Recorder) -> None:
         await until_model(recorder, namespace, cacheKey=cache_key(source), phase="Ready")
 
 
-async def _serve_and_stop(admin: Admin, namespace: str, recorder: Recorder, operator: OperatorProcess) -> None:
+async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, operator: OperatorProcess) -> None:
     """Let the log of a downloader be read, and all children be deleted while their owner stays."""
     await create_model(admin, namespace, "other")
     await create_service(admin, namespace, modelRef="other", image="simulate.modelyard.dev/hang")

@@ -12,7 +12,7 @@ import pytest
 
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from modelyard.manifests.crd import crd
 from tests.support.mcps import condition, says
 from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Resource
     from modelyard.kinds.contract import Kind
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
@@ -139,13 +139,13 @@ async def _fields_named(
     return named
 
 
-async def _define(admin: Admin, kind: Kind, schema: Json) -> None:
+async def _define(admin: RawClient, kind: Kind, schema: Json) -> None:
     path = f"{DEFINITIONS}/{kind.resource.plural}.{kind.resource.group}"
     versions = (await admin.get(path))["spec"]["versions"]
     await admin.patch(path, {"spec": {"versions": [{**versions[0], "schema": {"openAPIV3Schema": schema}}]}})
 
 
-async def _until_taken(admin: Admin, resource: Resource, *, taken: bool) -> None:
+async def _until_taken(admin: RawClient, resource: Resource, *, taken: bool) -> None:
     """Wait until the API server takes nonsense, or refuses it again: it serves a changed definition a moment later."""
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "any"}, "spec": {}}
     async with asyncio.timeout(30):
@@ -153,9 +153,9 @@ async def _until_taken(admin: Admin, resource: Resource, *, taken: bool) -> None
             await asyncio.sleep(0.05)
 
 
-async def _is_taken(admin: Admin, path: str, body: Json) -> bool:
+async def _is_taken(admin: RawClient, path: str, body: Json) -> bool:
     try:
         await admin.create(path, body)
-    except AdminError:
+    except RawClientError:
         return False
     return True

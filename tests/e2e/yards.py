@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import yaml
 
-from modelyard.local.up.state_folder import Folder
+from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ class Yard:
     """One state folder, and the `modelyard up` that runs in it."""
 
     def __init__(self, path: Path) -> None:
-        self.folder = Folder(path)
+        self.folder = StateFolder(path)
         self.path = path
         self.output = path.with_name(f"{path.name}.txt")
         self._process: asyncio.subprocess.Process | None = None
@@ -101,7 +101,7 @@ class Yard:
         assert self._process
         async with asyncio.timeout(SECONDS):
             while True:
-                record = self.folder.told()
+                record = self.folder.read_record()
                 if record and record.pid == self._process.pid and record.settled:
                     return self.output.read_text()
                 assert self._process.returncode is None, self.output.read_text()
@@ -133,7 +133,7 @@ class Yard:
         return process.returncode, output.decode(), complaint.decode()
 
     async def kubectl_process(self, *args: str, **env: str) -> asyncio.subprocess.Process:
-        record = self.folder.told()
+        record = self.folder.read_record()
         assert record
         return await asyncio.create_subprocess_exec(
             f"{record.assets}/kubectl",

@@ -11,7 +11,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.mcp import MCP
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from modelyard.runtime.drift import REPAIRS
 from tests.support.calls import Match
 from tests.support.faults import HoldEvents, Rule
@@ -19,7 +19,7 @@ from tests.support.mcps import condition, create, says, until_ready, writes
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.faultproxy import FaultProxy
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
@@ -123,9 +123,9 @@ async def test_while_its_own_writes_are_not_seen_it_does_not_write_again(
     assert counted["patch deployments"] == 0
 
 
-async def _keep_changing(admin: Admin, namespace: str) -> None:
+async def _keep_changing(admin: RawClient, namespace: str) -> None:
     strategy = {"type": "Recreate", "rollingUpdate": None}
     while True:
-        with suppress(AdminError):  # the other side was faster, several times in a row
+        with suppress(RawClientError):  # the other side was faster, several times in a row
             await admin.patch(DEPLOYMENT.path(namespace, "tools"), {"spec": {"strategy": strategy}})
         await asyncio.sleep(0.05)

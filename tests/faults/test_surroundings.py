@@ -14,7 +14,7 @@ from tests.support.mcps import create, ready, until_ready, writes
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
@@ -75,7 +75,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(
     assert counted["create deployments"] + counted["create services"] <= 2 * OBJECTS + AT_WORK * KILLS
 
 
-async def _until_served(admin: Admin) -> None:
+async def _until_served(admin: RawClient) -> None:
     async with asyncio.timeout(60):
         while not await admin.answers(MCP.resource.path()):
             await asyncio.sleep(0.1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.faultproxy import FaultProxy
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
@@ -137,7 +137,7 @@ async def test_a_watch_that_is_forbidden_shows_in_readiness_and_recovers(
     await until_ready(recorder, namespace)
 
 
-async def _until_stored_ready(admin: Admin, namespace: str, name: str) -> None:
+async def _until_stored_ready(admin: RawClient, namespace: str, name: str) -> None:
     # After a restart of the API server, controllers wait for up to a minute before they try again to follow it.
     async with asyncio.timeout(120):
         while not ready(await admin.get(MCP.resource.path(namespace, name))):

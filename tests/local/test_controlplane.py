@@ -20,7 +20,7 @@ import yaml
 from modelyard.local.command_lines import NODE_CALLER
 from modelyard.local.controlplane import ControlPlane, NoDatabase
 from modelyard.local.program import ProcessDied
-from modelyard.local.raw_client import Admin, AdminError
+from modelyard.local.raw_client import RawClient, RawClientError
 from tests.support.accounts import until_allowed
 from tests.support.audit import answered, audited
 
@@ -226,15 +226,15 @@ async def test_nobody_else_can_read_what_it_writes(cluster: Cluster) -> None:
 
 
 async def test_an_unknown_service_account_is_a_clear_error(cluster: Cluster, namespace: str) -> None:
-    with pytest.raises(AdminError, match='404 serviceaccounts "nobody" not found'):
+    with pytest.raises(RawClientError, match='404 serviceaccounts "nobody" not found'):
         await cluster.controlplane.service_account_kubeconfig(namespace, "nobody")
 
 
 async def test_a_call_without_a_server_is_a_clear_error(cluster: Cluster, tmp_path: Path) -> None:
     nowhere = tmp_path / "kubeconfig"
     nowhere.write_text(cluster.kubeconfig.read_text().replace(cluster.controlplane.url, "https://127.0.0.1:1"))
-    admin = Admin(nowhere)
-    with pytest.raises(AdminError, match="GET /x: no answer"):
+    admin = RawClient(nowhere)
+    with pytest.raises(RawClientError, match="GET /x: no answer"):
         await admin.get("/x")
     await admin.close()
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
 
 Json = dict[str, Any]
 _SECONDS = 60.0
 
 
 @pytest.fixture
-def admin(cluster: Cluster) -> Admin:
+def admin(cluster: Cluster) -> RawClient:
     return cluster.controlplane.admin
 
 
@@ -30,7 +30,7 @@ def _pod(image: str, **spec: Any) -> Json:
     return {"metadata": {"name": "pod"}, "spec": {"containers": [container], **spec}}
 
 
-async def _until(admin: Admin, path: str, predicate: Callable[[Json], bool]) -> Json:
+async def _until(admin: RawClient, path: str, predicate: Callable[[Json], bool]) -> Json:
     seen: Json = {}
     try:
         async with asyncio.timeout(_SECONDS):
@@ -41,7 +41,7 @@ async def _until(admin: Admin, path: str, predicate: Callable[[Json], bool]) -> 
     return seen
 
 
-async def _started(admin: Admin, namespace: str, pod: Json) -> Json:
+async def _started(admin: RawClient, namespace: str, pod: Json) -> Json:
     """Create a pod and return its status as soon as a node reports on its containers."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     await admin.create(path, pod)
@@ -54,26 +54,26 @@ def _is_ready(status: Json) -> bool:
     return any(item["type"] == "Ready" and item["status"] == "True" for item in status["conditions"])
 
 
-async def test_a_node_renews_its_lease_so_that_it_is_not_taken_for_dead(admin: Admin, cluster: Cluster) -> None:
+async def test_a_node_renews_its_lease_so_that_it_is_not_taken_for_dead(admin: RawClient, cluster: Cluster) -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/simulated-0"
     first = (await _until(admin, path, lambda lease: bool(lease.get("spec"))))["spec"]["renewTime"]
     await _until(admin, path, lambda lease: lease["spec"]["renewTime"] != first)
 
 
-async def test_an_ordinary_pod_runs_and_is_ready(admin: Admin, namespace: str) -> None:
+async def test_an_ordinary_pod_runs_and_is_ready(admin: RawClient, namespace: str) -> None:
     status = await _started(admin, namespace, _pod("registry.example.com/app:1"))
     assert status["phase"] == "Running"
     assert _is_ready(status)
     assert status["podIP"].startswith("10.244.")
 
 
-async def test_a_slow_pod_becomes_ready_after_the_seconds_of_its_tag(admin: Admin, namespace: str) -> None:
+async def test_a_slow_pod_becomes_ready_after_the_seconds_of_its_tag(admin: RawClient, namespace: str) -> None:
     status = await _started(admin, namespace, _pod("simulate.modelyard.dev/slow:1"))
     assert status["phase"] == "Running"
     assert _is_ready(status)
 
 
-async def test_a_pod_that_is_not_ready_runs_without_ever_being_ready(admin: Admin, namespace: str) -> None:
+async def test_a_pod_that_is_not_ready_runs_without_ever_being_ready(admin: RawClient, namespace: str) -> None:
     status = await _started(admin, namespace, _pod("simulate.modelyard.dev/not-ready:1"))
     assert status["phase"] == "Running"
     assert "running" in status["containerStatuses"][0]["state"]
@@ -89,7 +89,7 @@ async def test_a_pod_that_is_not_ready_runs_without_ever_being_ready(admin: Admi
     ],
 )
 async def test_a_pod_waits_with_the_reason_a_kubelet_gives(
-    admin: Admin, namespace: str, image: str, reason: str, words: str
+    admin: RawClient, namespace: str, image: str, reason: str, words: str
 ) -> None:
     status = await _started(admin, namespace, _pod(image))
     waiting = status["containerStatuses"][0]["state"]["waiting"]
@@ -102,7 +102,7 @@ async def test_a_pod_waits_with_the_reason_a_kubelet_gives(
     ("behaviour", "code", "reason"), [("crash", 1, "Error"), ("oom", 137, "OOMKilled"), ("fail", 1, "Error")]
 )
 async def test_a_pod_that_ends_is_restarted_in_a_crash_loop(
-    admin: Admin, namespace: str, behaviour: str, code: int, reason: str
+    admin: RawClient, namespace: str, behaviour: str, code: int, reason: str
 ) -> None:
     status = await _started(admin, namespace, _pod(f"simulate.modelyard.dev/{behaviour}:1"))
     container = status["containerStatuses"][0]
@@ -113,13 +113,13 @@ async def test_a_pod_that_ends_is_restarted_in_a_crash_loop(
     await _until(admin, path, lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 3)
 
 
-async def test_a_failing_pod_that_is_not_restarted_ends_as_failed(admin: Admin, namespace: str) -> None:
+async def test_a_failing_pod_that_is_not_restarted_ends_as_failed(admin: RawClient, namespace: str) -> None:
     status = await _started(admin, namespace, _pod("simulate.modelyard.dev/fail", restartPolicy="Never"))
     assert status["phase"] == "Failed"
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
 
 
-async def test_one_simulated_container_decides_for_the_whole_pod(admin: Admin, namespace: str) -> None:
+async def test_one_simulated_container_decides_for_the_whole_pod(admin: RawClient, namespace: str) -> None:
     pod = _pod("registry.example.com/sidecar:1", initContainers=[{"name": "first", "image": "init"}])
     pod["spec"]["containers"].append({"name": "engine", "image": "simulate.modelyard.dev/crash"})
     status = await _started(admin, namespace, pod)
@@ -128,7 +128,7 @@ async def test_one_simulated_container_decides_for_the_whole_pod(admin: Admin, n
     assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
 
 
-async def test_a_deployment_becomes_available_and_its_pods_go_away_with_it(admin: Admin, namespace: str) -> None:
+async def test_a_deployment_becomes_available_and_its_pods_go_away_with_it(admin: RawClient, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app"}]}}
@@ -139,14 +139,14 @@ async def test_a_deployment_becomes_available_and_its_pods_go_away_with_it(admin
     await _until(admin, f"/api/v1/namespaces/{namespace}/pods", lambda found: not found["items"])
 
 
-async def test_the_pods_of_a_job_complete(admin: Admin, namespace: str) -> None:
+async def test_the_pods_of_a_job_complete(admin: RawClient, namespace: str) -> None:
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "fetch"}]}
     await admin.create(path, {"metadata": {"name": "fetch"}, "spec": {"template": {"spec": spec}}})
     await _until(admin, f"{path}/fetch", lambda found: found["status"].get("succeeded") == 1)
 
 
-async def test_pods_are_scheduled_by_the_gpus_a_node_has(cluster: Cluster, admin: Admin, namespace: str) -> None:
+async def test_pods_are_scheduled_by_the_gpus_a_node_has(cluster: Cluster, admin: RawClient, namespace: str) -> None:
     taint = {"key": "test", "value": namespace, "effect": "NoSchedule"}
     await cluster.simulation.add_node(f"gpu-{namespace}", gpus=2, labels={"test": namespace}, taints=[taint])
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -166,7 +166,7 @@ def _conditions(pod: Json) -> set[str]:
     return {item["type"] if item["status"] == "True" else item.get("reason", "") for item in conditions}
 
 
-async def test_a_claim_is_bound_and_its_volume_goes_away_with_it(admin: Admin, namespace: str) -> None:
+async def test_a_claim_is_bound_and_its_volume_goes_away_with_it(admin: RawClient, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     resources = {"requests": {"storage": "10Gi"}}
     claim = {"metadata": {"name": "models"}, "spec": {"accessModes": ["ReadWriteMany"], "resources": resources}}

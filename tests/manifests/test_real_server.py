@@ -11,7 +11,7 @@ import yaml
 from msgspec.structs import replace
 
 from modelyard.kinds import ALL
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from modelyard.manifests import operator
 from modelyard.manifests.crd import crd
 from modelyard.manifests.install import files
@@ -82,7 +82,7 @@ async def create(cluster: Cluster, resource: Resource, namespace: str, spec: Any
 
 
 async def refused(cluster: Cluster, resource: Resource, namespace: str, spec: Json, name: str = "it") -> str:
-    with pytest.raises(AdminError) as refusal:
+    with pytest.raises(RawClientError) as refusal:
         await create(cluster, resource, namespace, spec, name)
     return str(refusal.value)
 
@@ -194,7 +194,7 @@ async def test_what_was_stored_before_there_were_rules_can_still_be_told_its_sta
         body = {"apiVersion": TOY.resource.api_version, "kind": "Toy", "metadata": {"name": "other"}, "spec": bad}
         try:
             await admin.create(f"{path}?dryRun=All", body)
-        except AdminError:
+        except RawClientError:
             return False
         return True
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from modelyard.kinds import ALL
-from modelyard.local.raw_client import Admin, AdminError
+from modelyard.local.raw_client import RawClient, RawClientError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ async def until_children_are_taken(operator: Path) -> None:
     Those that block the deletion of their owner are refused until the API server knows the kind of that owner. It reads
     the list of kinds twice a minute, and the first time as soon as anybody creates such a child.
     """
-    admin = Admin(operator)
+    admin = RawClient(operator)
     try:
         async with asyncio.timeout(_NEW_KIND_SECONDS):
             for kind in ALL:
@@ -59,12 +59,12 @@ async def until_children_are_taken(operator: Path) -> None:
         await admin.close()
 
 
-async def _takes_children(admin: Admin, resource: Resource) -> bool:
+async def _takes_children(admin: RawClient, resource: Resource) -> bool:
     owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "any", "uid": "any"}
     meta = {"name": "any", "ownerReferences": [{**owner, "blockOwnerDeletion": True}]}
     body = {"metadata": meta, "spec": {"ports": [{"port": 80}]}}
     try:
         await admin.create("/api/v1/namespaces/default/services?dryRun=All", body)
-    except AdminError:
+    except RawClientError:
         return False
     return True

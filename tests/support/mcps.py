@@ -14,7 +14,7 @@ from tests.support.operators import USER
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
 Json = dict[str, Any]
@@ -33,12 +33,12 @@ def mcp(namespace: str, name: str = "tools", **spec: Any) -> Json:
     }
 
 
-async def create(admin: Admin, namespace: str, name: str = "tools", **spec: Any) -> Json:
+async def create(admin: RawClient, namespace: str, name: str = "tools", **spec: Any) -> Json:
     """Store an MCP object."""
     return await admin.create(MCP.resource.path(namespace), mcp(namespace, name, **spec))
 
 
-async def edit(admin: Admin, namespace: str, name: str = "tools", **spec: Any) -> Json:
+async def edit(admin: RawClient, namespace: str, name: str = "tools", **spec: Any) -> Json:
     """Change the spec of an MCP object."""
     return await admin.patch(MCP.resource.path(namespace, name), {"spec": spec})
 

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from modelyard.local.raw_client import AdminError
+from modelyard.local.raw_client import RawClientError
 from tests.support.invariants import Version, duplicates, only_role, untruths
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _PAUSE_SECONDS = 0.1
 
 
 class Source(Protocol):
-    """What is recorded from: `modelyard.local.raw_client.Admin`."""
+    """What is recorded from: `modelyard.local.raw_client.RawClient`."""
 
     async def get(self, path: str) -> Json:
         """Read a list."""
@@ -149,7 +149,7 @@ class Recorder:
                 async for event in self._source.follow(self._watch_path(resource, revision)):
                     await self._take(resource, event)
                     revision = event["object"]["metadata"].get("resourceVersion", revision)
-            except AdminError:
+            except RawClientError:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def _watch_path(self, resource: Resource, revision: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.core.resources import Resource
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
 Json = dict[str, Any]
@@ -52,28 +52,28 @@ def _manifest(resource: Resource, namespace: str, name: str, spec: Json) -> Json
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
 
 
-async def create_model(admin: Admin, namespace: str, name: str = "tiny", **spec: Any) -> Json:
+async def create_model(admin: RawClient, namespace: str, name: str = "tiny", **spec: Any) -> Json:
     """Store a Model."""
     return await admin.create(MODELS.path(namespace), model(namespace, name, **spec))
 
 
-async def create_service(admin: Admin, namespace: str, name: str = "chat", **spec: Any) -> Json:
+async def create_service(admin: RawClient, namespace: str, name: str = "chat", **spec: Any) -> Json:
     """Store an InferenceService."""
     return await admin.create(SERVICES.path(namespace), service(namespace, name, **spec))
 
 
-async def create_pair(admin: Admin, namespace: str, **spec: Any) -> Json:
+async def create_pair(admin: RawClient, namespace: str, **spec: Any) -> Json:
     """Store the Model tiny and the InferenceService chat, and return the latter."""
     await create_model(admin, namespace)
     return await create_service(admin, namespace, **spec)
 
 
-async def edit_model(admin: Admin, namespace: str, name: str = "tiny", **spec: Any) -> Json:
+async def edit_model(admin: RawClient, namespace: str, name: str = "tiny", **spec: Any) -> Json:
     """Change the spec of a Model."""
     return await admin.patch(MODELS.path(namespace, name), {"spec": spec})
 
 
-async def edit_service(admin: Admin, namespace: str, name: str = "chat", **spec: Any) -> Json:
+async def edit_service(admin: RawClient, namespace: str, name: str = "chat", **spec: Any) -> Json:
     """Change the spec of an InferenceService."""
     return await admin.patch(SERVICES.path(namespace, name), {"spec": spec})
 
@@ -137,7 +137,7 @@ def is_held_up(pod: Json) -> bool:
     return any("waiting" in one["state"] for one in pod.get("status", {}).get("containerStatuses", ()))
 
 
-async def report_download(admin: Admin, pod: Json, **status: Any) -> None:
+async def report_download(admin: RawClient, pod: Json, **status: Any) -> None:
     """Report of the downloader what a kubelet would."""
     meta = pod["metadata"]
     entry = {"name": "model-downloader", "image": "x", "imageID": "x", "ready": False, "restartCount": 0, **status}

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
 from modelyard.kinds.mcp import MCP
-from modelyard.local.raw_client import Admin
+from modelyard.local.raw_client import RawClient
 from tests.support import mcps, services
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
@@ -30,7 +30,7 @@ class Subject(Struct, frozen=True):
     """How many there are from create to Ready."""
     reasons: frozenset[str]
     """What its Ready condition says on the way."""
-    create: Callable[[Admin, str], Awaitable[Json]]
+    create: Callable[[RawClient, str], Awaitable[Json]]
     until_ready: Callable[[Recorder, str], Awaitable[Json]]
 
 

@@ -16,7 +16,7 @@ from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfi
 from modelyard.local.pki import Authority, signing_key
 from modelyard.local.ports import keep_ports
 from modelyard.local.program import ProcessDied, Program, tail
-from modelyard.local.raw_client import Admin
+from modelyard.local.raw_client import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -66,7 +66,7 @@ class ControlPlane:
         self._signing_key = signing_key(self.folder / "pki" / "service-accounts.key")
         self.url = f"https://127.0.0.1:{self._ports['apiserver']}"
         self.kubeconfig = self.client_kubeconfig("admin", ("system:masters",))
-        self.admin = Admin(self.kubeconfig)
+        self.admin = RawClient(self.kubeconfig)
         self._etcd = self._etcd_program(durable=durable)
         self._apiserver = self._apiserver_program(apiserver_flags)
         self._workers = [self._controllers_program(), self._scheduler_program()] if workloads else []

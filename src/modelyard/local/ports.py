@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _RANGE = range(15_000, 32_000)
 _TRIES = 200
 
-Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+_PortNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
 class NoFreePort(ModelyardError):
@@ -39,7 +39,7 @@ def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
 def _kept(file: Path) -> dict[str, int]:
     """Return the ports of the last start. A file that is damaged is not worth a word: others do as well."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Port])
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, _PortNumber])
     except (FileNotFoundError, msgspec.MsgspecError):
         return {}
 

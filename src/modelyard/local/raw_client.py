@@ -25,11 +25,11 @@ _JSON: Final = "application/json"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
-class AdminError(ModelyardError):
+class RawClientError(ModelyardError):
     """The API server refused a call of ours, or did not answer it."""
 
 
-class Admin:
+class RawClient:
     """The API as its administrator sees it. Connections are made at the first call, and again after a `close`."""
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -80,11 +80,11 @@ class Admin:
         try:
             async with self._transport.stream(path, query={}, idle=_LONGEST_SILENCE) as stream:
                 if stream.status != 200:
-                    raise AdminError(f"GET {path}: {stream.status}")
+                    raise RawClientError(f"GET {path}: {stream.status}")
                 async for line in stream.lines:
                     yield msgspec.json.decode(line)
         except Unavailable as error:
-            raise AdminError(f"GET {path}: no answer ({error})") from error
+            raise RawClientError(f"GET {path}: no answer ({error})") from error
 
     async def _call(
         self,
@@ -101,8 +101,8 @@ class Admin:
                 method, path, body=sent, content_type=content_type, timeout=_SECONDS
             )
         except Unavailable as error:
-            raise AdminError(f"{method} {path}: no answer ({error})") from error
+            raise RawClientError(f"{method} {path}: no answer ({error})") from error
         answer: dict[str, Any] = msgspec.json.decode(response.body)
         if response.status < 300 or response.status == accept:
             return answer
-        raise AdminError(f"{method} {path}: {response.status} {answer.get('message', '')}")
+        raise RawClientError(f"{method} {path}: {response.status} {answer.get('message', '')}")

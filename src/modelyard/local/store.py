@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 
-class Mirror:
+class Store:
     """The objects of one resource, and who wants to hear of every change."""
 
     def __init__(self, changed: Callable[[], None]) -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from modelyard.core.resources import Key
 from modelyard.local.node.process.reaper_process import StateInUse
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 from tests.local.node.yard import Yard, conditions, node_of, shell, until, yard_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.node.proxy.service_dns import Places
+    from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 
 async def test_a_node_shows_what_the_machine_has(yard: Yard) -> None:
@@ -119,8 +119,8 @@ async def test_names_of_services_are_replaced_in_arguments_and_variables(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     places = {
-        Key(namespace, "web"): {80: Place("127.96.1.2", 80)},
-        Key("default", "kubernetes"): {443: Place("127.96.0.1", 443)},
+        Key(namespace, "web"): {80: HostPort("127.96.1.2", 80)},
+        Key("default", "kubernetes"): {443: HostPort("127.96.0.1", 443)},
     }
     async with yard_of(cluster, namespace, tmp_path, lambda: places) as yard:
         url = f"http://web.{namespace}.svc.cluster.local:80/v1"
@@ -133,7 +133,7 @@ async def test_names_of_services_are_replaced_in_arguments_and_variables(
 async def test_a_bug_in_the_life_of_one_pod_is_survived(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     bugs = [RuntimeError("a bug")]
 
-    def places() -> Places:
+    def places() -> ServiceAddresses:
         if bugs:
             raise bugs.pop()
         return {}

@@ -14,18 +14,18 @@ import pytest
 
 from modelyard.core.objects import Metadata
 from modelyard.local.node import node_status
-from modelyard.local.node.hardware import Gpu, Machine, Short, available_memory, listed_gpus, look_for_shortage
+from modelyard.local.node.hardware import Gpu, Hardware, Pressure, available_memory, listed_gpus, measure_pressure
 from modelyard.local.node.pods.environment import past_proxies
 from modelyard.local.node.pods.gpus import Gpus
 from modelyard.local.node.pods.pod_worker import grace_left
 from modelyard.local.node.pods.podspec import Container, Port, Probe
 from modelyard.local.node.pods.probes import Tally
 from modelyard.local.node.process import procfs
-from modelyard.local.node.process.container_state import Ended
+from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.process.path_mapping import Mapped
 from modelyard.local.node.process.podman import Box, Podman, enter_command, run_command
-from modelyard.local.node.process.reaper import Record, end_leftovers, read_record, write_record
-from modelyard.local.node.proxy.addresses import Address
+from modelyard.local.node.process.reaper import ContainerRecord, read_record, reap, write_record
+from modelyard.local.node.proxy.addresses import PodAddress
 from modelyard.local.node.storage.pod_folders import PodFolder
 from tests.local.node.yard import runs
 
@@ -71,24 +71,26 @@ def test_the_answer_of_nvidia_smi_is_read() -> None:
 
 
 def test_a_machine_with_gpus_says_so() -> None:
-    machine = Machine(8, 2**34, 2**40, (Gpu("0", "NVIDIA RTX 4090"),), "amd64")
-    assert machine.capacity["nvidia.com/gpu"] == "1"
-    assert machine.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
+    hardware = Hardware(8, 2**34, 2**40, (Gpu("0", "NVIDIA RTX 4090"),), "amd64")
+    assert hardware.capacity["nvidia.com/gpu"] == "1"
+    assert hardware.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
 
 
 @pytest.mark.parametrize(
-    ("short", "disk", "memory"),
+    ("pressure", "disk", "memory"),
     [
-        (Short(disk=False, memory=False), ("False", NOW), ("False", NOW)),
-        (Short(disk=True, memory=False), ("True", LATER), ("False", NOW)),
-        (Short(disk=False, memory=True), ("False", NOW), ("True", LATER)),
-        (Short(disk=False, memory=None), ("False", NOW), ("Unknown", LATER)),
+        (Pressure(disk=False, memory=False), ("False", NOW), ("False", NOW)),
+        (Pressure(disk=True, memory=False), ("True", LATER), ("False", NOW)),
+        (Pressure(disk=False, memory=True), ("False", NOW), ("True", LATER)),
+        (Pressure(disk=False, memory=None), ("False", NOW), ("Unknown", LATER)),
     ],
 )
-def test_what_is_short_is_a_condition_of_the_node(short: Short, disk: tuple[str, str], memory: tuple[str, str]) -> None:
-    machine = Machine(8, 2**34, 2**40)
-    fine = node_status.status("n", machine, {}, NOW, port=0, short=Short(disk=False, memory=False))
-    told = node_status.status("n", machine, fine, LATER, port=10250, short=short)
+def test_pressure_is_a_condition_of_the_node(
+    pressure: Pressure, disk: tuple[str, str], memory: tuple[str, str]
+) -> None:
+    hardware = Hardware(8, 2**34, 2**40)
+    fine = node_status.status("n", hardware, {}, NOW, port=0, pressure=Pressure(disk=False, memory=False))
+    told = node_status.status("n", hardware, fine, LATER, port=10250, pressure=pressure)
     times = {entry["type"]: (entry["status"], entry["lastTransitionTime"]) for entry in told["conditions"]}
     assert times == {"DiskPressure": disk, "MemoryPressure": memory, "Ready": ("True", NOW)}
     assert told["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10250}}
@@ -98,12 +100,12 @@ def test_memory_that_is_left_is_measured_and_not_assumed(tmp_path: Path) -> None
     told = "MemTotal:       24684012 kB\nMemFree:         1000 kB\nMemAvailable:    2048 kB\n"
     assert available_memory(told) == 2 * 2**20
     assert available_memory("MemTotal: 24684012 kB\n") is None
-    assert look_for_shortage(tmp_path).memory is not None
+    assert measure_pressure(tmp_path).memory is not None
 
 
 def test_a_container_of_podman_listens_on_loopback_only_and_shows_no_secrets() -> None:
     container = Container("web", "docker.io/app:1", ports=(Port(80), Port(53, protocol="UDP")))
-    address = Address("127.97.0.9", None, "240.97.0.9")
+    address = PodAddress("127.97.0.9", None, "240.97.0.9")
     box = Box("name", address, ("serve", "-v"), ("x",), (Mapped("/data", "/state/data"),), ("0", "1"), 2**30)
     assert run_command("podman", container, box, {"TOKEN": "hush"}) == (
         "podman",
@@ -135,11 +137,11 @@ async def test_podman_is_used_only_when_it_works(
 
 def test_a_record_is_read_as_it_was_written_and_a_broken_one_is_none(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
-    record = Record(7, "birth", "/folder", NOW, 2, last=Ended(1, "Error", NOW, NOW))
+    record = ContainerRecord(7, "birth", "/folder", NOW, 2, last=Terminated(1, "Error", NOW, NOW))
     write_record(file, record)
     assert read_record(file) == record
     file.write_text("{")
-    assert read_record(file) == Record()
+    assert read_record(file) == ContainerRecord()
 
 
 @pytest.mark.parametrize(
@@ -160,11 +162,11 @@ async def test_a_copy_of_a_state_folder_ends_no_process_of_the_original(tmp_path
     process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
     folder = PodFolder(original, "uid").container("main")
     folder.make()
-    write_record(folder.record, Record(process.pid, procfs.birth(process.pid), str(folder.folder)))
+    write_record(folder.record, ContainerRecord(process.pid, procfs.birth(process.pid), str(folder.folder)))
     shutil.copytree(original, copy)
-    end_leftovers(copy)
+    reap(copy)
     assert runs(process.pid)
-    end_leftovers(original)
+    reap(original)
     async with asyncio.timeout(30):
         assert await process.wait() == -signal.SIGKILL
 

@@ -15,17 +15,17 @@ from modelyard.kube import config
 from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.node.node import NodeSettings, running_node
-from modelyard.local.node.pods.node_context import Pace
+from modelyard.local.node.pods.node_context import Timings
 from modelyard.local.node.process.images import ImageTable, Rule
-from modelyard.local.node.proxy.addresses import Addresses
+from modelyard.local.node.proxy.addresses import PodAddresses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from modelyard.local.cluster import Cluster
-    from modelyard.local.node.pods.pod_workers import Pods
-    from modelyard.local.node.proxy.service_dns import Places
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.node.pods.pod_workers import PodWorkers
+    from modelyard.local.node.proxy.service_dns import ServiceAddresses
+    from modelyard.local.raw_client import RawClient
 
 Json = dict[str, Any]
 SECONDS = 60.0
@@ -49,22 +49,24 @@ async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def node_of(
-    kubeconfig: Path, state: Path, name: str, places: Callable[[], Places] = dict, **pace: float
-) -> AsyncIterator[Pods]:
+    kubeconfig: Path, state: Path, name: str, places: Callable[[], ServiceAddresses] = dict, **timings: float
+) -> AsyncIterator[PodWorkers]:
     """Run a node in this process."""
     async with connected(kubeconfig) as client:
-        settings = NodeSettings(client, state, name, ImageTable(RULES), Addresses(), places, pace=Pace(**pace))
+        settings = NodeSettings(
+            client, state, name, ImageTable(RULES), PodAddresses(), places, timings=Timings(**timings)
+        )
         async with running_node(settings) as pods:
             yield pods
 
 
 @asynccontextmanager
 async def yard_of(
-    cluster: Cluster, namespace: str, state: Path, places: Callable[[], Places] = dict, **pace: float
+    cluster: Cluster, namespace: str, state: Path, places: Callable[[], ServiceAddresses] = dict, **timings: float
 ) -> AsyncIterator[Yard]:
     """Run a node that is named like the namespace."""
     admin = cluster.controlplane.admin
-    async with node_of(cluster.kubeconfig, state, namespace, places, **pace):
+    async with node_of(cluster.kubeconfig, state, namespace, places, **timings):
         yield Yard(admin, namespace, namespace, state)
     await admin.delete(f"/api/v1/nodes/{namespace}")
 
@@ -72,7 +74,7 @@ async def yard_of(
 class Yard:
     """What a test does to the pods of its node."""
 
-    def __init__(self, admin: Admin, namespace: str, node: str, state: Path) -> None:
+    def __init__(self, admin: RawClient, namespace: str, node: str, state: Path) -> None:
         self.admin, self.namespace, self.node, self.state = admin, namespace, node, state
         self.path = f"/api/v1/namespaces/{namespace}"
 
@@ -113,7 +115,7 @@ class Yard:
         return self.state / "pods" / str(pod["metadata"]["uid"])
 
 
-async def until(admin: Admin, path: str, reached: Callable[[Json], bool]) -> Json:
+async def until(admin: RawClient, path: str, reached: Callable[[Json], bool]) -> Json:
     seen: Json = {}
     try:
         async with asyncio.timeout(SECONDS):

@@ -10,7 +10,7 @@ from modelyard.core.errors import SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
-from modelyard.local.up.default_manifests import YARD, for_source
+from modelyard.local.up.default_manifests import YARD, documents_for_source
 from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def test_names_and_engines_follow_from_the_source(
     source: str, name: str, kind_of_weights: str, runtime: str | None
 ) -> None:
-    model, service = (document.body for document in for_source(source))
+    model, service = (document.body for document in documents_for_source(source))
     assert (model["kind"], model["metadata"]["name"], service["metadata"]["name"]) == ("Model", name, name)
     assert model["spec"] == {"source": source, "format": kind_of_weights}
     assert service["spec"] == {"modelRef": name, **({"runtime": runtime} if runtime else {})}
@@ -41,7 +41,7 @@ def test_names_and_engines_follow_from_the_source(
 def test_our_own_model_is_there_and_its_objects_are_valid() -> None:
     assert YARD.read_bytes().startswith(b"GGUF")
     kinds = {kind.resource.kind: kind for kind in ALL}
-    for document in for_source(str(YARD)):
+    for document in documents_for_source(str(YARD)):
         kind = kinds[document.body["kind"]]
         assert decode(kind, Stored.from_dict(kind.resource, document.body)).meta.name == "yard"
 
@@ -49,11 +49,11 @@ def test_our_own_model_is_there_and_its_objects_are_valid() -> None:
 def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.gguf").touch()
     monkeypatch.chdir(tmp_path)
-    assert for_source("a.gguf")[0].body["spec"]["source"] == str(tmp_path / "a.gguf")
+    assert documents_for_source("a.gguf")[0].body["spec"]["source"] == str(tmp_path / "a.gguf")
 
 
 def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:
     with pytest.raises(BadManifest, match=r"--model: there is no file .*/nothing; correct the path"):
-        for_source("nothing")
+        documents_for_source("nothing")
     with pytest.raises(SpecInvalid, match="write hf://a/b/c"):
-        for_source("a/b/c")
+        documents_for_source("a/b/c")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.program import Program
-from modelyard.local.up.assets import NoPrograms, programs
-from modelyard.local.up.supervise import keep
+from modelyard.local.up.assets import NoPrograms, find_programs
+from modelyard.local.up.supervise import supervise
 from tests.local.node.yard import runs
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: P
     program = Program(["sleep", "600"], tmp_path / "log", name="sleeper")
     said: list[str] = []
     await program.start()
-    keeping = asyncio.create_task(keep(program, said.append))
+    keeping = asyncio.create_task(supervise(program, said.append))
     try:
         first = program.pid
         assert first
@@ -84,23 +84,23 @@ def _script(tmp_path: Path, text: str) -> Path:
 async def test_a_build_is_followed_and_its_folder_returned(tmp_path: Path) -> None:
     script = _script(tmp_path, "import sys\nprint('  50 %', file=sys.stderr)\nprint('/built')\n")
     said: list[str] = []
-    assert str(await programs(said.append, script)) == "/built"
+    assert str(await find_programs(said.append, script)) == "/built"
     assert said == ["50 %"]
 
 
 async def test_a_build_that_fails_is_explained_by_its_last_word(tmp_path: Path) -> None:
     script = _script(tmp_path, "import sys\nprint('busy', file=sys.stderr)\nsys.exit('No control plane: no network')\n")
     with pytest.raises(NoPrograms, match=r"^there is no control plane: no network$"):
-        await programs(lambda _: None, script)
+        await find_programs(lambda _: None, script)
 
 
 async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     with pytest.raises(NoPrograms, match="run `make up` in a checkout of Modelyard, or set KUBEBUILDER_ASSETS"):
-        await programs(lambda _: None, tmp_path / "none.py")
+        await find_programs(lambda _: None, tmp_path / "none.py")
     (tmp_path / "kube-apiserver").touch()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    assert await programs(lambda _: None, tmp_path / "none.py") == tmp_path
+    assert await find_programs(lambda _: None, tmp_path / "none.py") == tmp_path
 
 
 async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -
         "child.wait()\n",
     )
     said: asyncio.Queue[str] = asyncio.Queue()
-    building = asyncio.create_task(programs(said.put_nowait, script))
+    building = asyncio.create_task(find_programs(said.put_nowait, script))
     async with asyncio.timeout(_SECONDS):
         compiler = int(await said.get())
         building.cancel()

@@ -10,7 +10,7 @@ import yaml
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
-from modelyard.local.up.reset_status import forget_last_start
+from modelyard.local.up.reset_status import reset_status
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
@@ -55,7 +55,7 @@ async def test_ready_pods_of_the_node_and_lists_of_the_controller_are_taken_back
     for name in ("ours", "theirs"):
         await kubectl("patch", "pod", name, here, "--subresource=status", f"--patch={status}")
     client = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
-    await forget_last_start(client, "old-machine")
+    await reset_status(client, "old-machine")
     await client.close()
 
     async def read(what: str, path: str) -> str:

@@ -8,10 +8,10 @@ from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.shared.models import MODEL
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up.rows import Row, row, rows
 
-PLACES = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080)}}
+PLACES = {Key("default", "yard"): {8080: HostPort("127.96.1.2", 8080)}}
 URL = "http://yard.default.svc.cluster.local:8080/v1/chat/completions"
 
 

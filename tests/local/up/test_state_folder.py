@@ -10,36 +10,36 @@ import pytest
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up import commands
-from modelyard.local.up.state_folder import AlreadyUp, Folder, NotOurs, Record, default_path
+from modelyard.local.up.state_folder import AlreadyUp, NotOurs, StateFolder, UpRecord, default_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "state")
-    assert (folder.is_held(), folder.told()) == (False, None)
+    folder = StateFolder(tmp_path / "state")
+    assert (folder.is_held(), folder.read_record()) == (False, None)
     with folder.held():
         assert folder.is_held()
-        assert folder.told() == Record(os.getpid())
+        assert folder.read_record() == UpRecord(os.getpid())
         with pytest.raises(AlreadyUp, match=f"already \\(process {os.getpid()}\\); look at it with"), folder.held():
             pass
-    assert (folder.is_held(), folder.told()) == (False, None)
+    assert (folder.is_held(), folder.read_record()) == (False, None)
     with folder.held():
         pass
 
 
 def test_what_a_dead_one_told_is_not_believed(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "state")
+    folder = StateFolder(tmp_path / "state")
     with folder.held():
-        folder.tell(Record(os.getpid(), "/programs", settled=True))
-    assert folder.told() is None
+        folder.write_record(UpRecord(os.getpid(), "/programs", settled=True))
+    assert folder.read_record() is None
 
 
 def test_a_new_folder_is_closed_to_others(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "a" / "state")
+    folder = StateFolder(tmp_path / "a" / "state")
     folder.prepare()
     assert {path.stat().st_mode & 0o077 for path in (folder.path, *folder.path.iterdir())} == {0}
 
@@ -48,15 +48,15 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
     tmp_path.chmod(0o755)
     with pytest.raises(NotOurs, match="is not empty, and not a folder of Modelyard"):
-        Folder(tmp_path).prepare()
+        StateFolder(tmp_path).prepare()
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
 def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "state")
+    folder = StateFolder(tmp_path / "state")
     folder.prepare()
     assert folder.places() == {}
-    places = {Key("default", "yard"): {8080: Place("127.96.1.2", 8080), 80: Place("127.96.1.2", 30080)}}
+    places = {Key("default", "yard"): {8080: HostPort("127.96.1.2", 8080), 80: HostPort("127.96.1.2", 30080)}}
     folder.write_places(places)
     assert folder.places() == places
     (folder.path / "places.json").write_text("{")

@@ -9,18 +9,18 @@ import aiohttp
 import pytest
 from rich.console import Console
 
-from modelyard.local.node.proxy.addresses import Addresses
-from modelyard.local.node.proxy.service_proxy import Services
+from modelyard.local.node.proxy.addresses import PodAddresses
+from modelyard.local.node.proxy.service_proxy import ServiceProxy
 from modelyard.local.up.rows import Row
 from modelyard.local.up.screen import Screen
 from modelyard.local.up.view import View
-from modelyard.local.up.wait_ready import _patience, answers, until_settled
+from modelyard.local.up.wait_ready import _patience, answers, wait_ready
 
 
 async def test_files_without_any_of_our_kinds_are_settled_at_once() -> None:
     view, screen = View(dict), Screen(Console(file=io.StringIO()))
     async with asyncio.timeout(30):
-        assert await until_settled(Services(Addresses()), view, screen) == []
+        assert await wait_ready(ServiceProxy(PodAddresses()), view, screen) == []
 
 
 def test_what_was_wrong_in_the_last_start_is_given_time_to_be_mended() -> None:

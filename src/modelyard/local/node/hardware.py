@@ -31,7 +31,7 @@ class Gpu(Struct, frozen=True):
     model: str
 
 
-class Machine(Struct, frozen=True):
+class Hardware(Struct, frozen=True):
     """What the scheduler may count on, and what `kubectl describe node` tells."""
 
     cpus: int
@@ -61,9 +61,9 @@ class Machine(Struct, frozen=True):
         return {"kubernetes.io/os": sys.platform, "kubernetes.io/arch": self.architecture, **gpu, **metal}
 
 
-async def look_around(state: Path) -> Machine:
+async def measure_hardware(state: Path) -> Hardware:
     """Measure this machine. The disk is the one that holds the state folder."""
-    return Machine(
+    return Hardware(
         cpus=_cpus(),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         disk=shutil.disk_usage(state).total,
@@ -72,7 +72,7 @@ async def look_around(state: Path) -> Machine:
     )
 
 
-class Short(Struct, frozen=True):
+class Pressure(Struct, frozen=True):
     """What this machine has next to nothing left of."""
 
     disk: bool
@@ -80,10 +80,10 @@ class Short(Struct, frozen=True):
     """None: nobody knows."""
 
 
-def look_for_shortage(state: Path) -> Short:
+def measure_pressure(state: Path) -> Pressure:
     """Measure what is left. The disk is the one that holds the state folder."""
     memory = available_memory(_MEMORY.read_text()) if _MEMORY.exists() else None
-    return Short(
+    return Pressure(
         disk=shutil.disk_usage(state).free < _LEAST_DISK,
         memory=None if memory is None else memory < _LEAST_MEMORY,
     )

@@ -24,18 +24,18 @@ from modelyard.kube.errors import KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.local.clock import micro_timestamp, timestamp
 from modelyard.local.node import node_status
-from modelyard.local.node.hardware import Machine, Short, look_around, look_for_shortage
+from modelyard.local.node.hardware import Hardware, Pressure, measure_hardware, measure_pressure
 from modelyard.local.node.pods.environment import from_machine
 from modelyard.local.node.pods.gpus import Gpus
-from modelyard.local.node.pods.node_context import Drain, Pace, Site, nobody_to_wait_for
-from modelyard.local.node.pods.pod_workers import Pods
+from modelyard.local.node.pods.node_context import Drain, NodeContext, Timings, no_drain
+from modelyard.local.node.pods.pod_workers import PodWorkers
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.node.process.podman import Podman
 from modelyard.local.node.process.reaper import MARK
-from modelyard.local.node.process.reaper_process import guarded
-from modelyard.local.node.proxy.addresses import Addresses
-from modelyard.local.node.proxy.service_dns import Places
-from modelyard.local.store import Mirror
+from modelyard.local.node.process.reaper_process import exclusive_state
+from modelyard.local.node.proxy.addresses import PodAddresses
+from modelyard.local.node.proxy.service_dns import ServiceAddresses
+from modelyard.local.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,25 +56,25 @@ class NodeSettings(Struct, frozen=True):
     state: Path
     name: str
     images: ImageTable
-    addresses: Addresses
-    places: Callable[[], Places]
+    addresses: PodAddresses
+    places: Callable[[], ServiceAddresses]
     """Where Services are reached now."""
     kubelet_port: int = 0
     """Where the API server asks for logs; 0: nowhere."""
-    drain: Drain = nobody_to_wait_for
-    pace: Pace = Pace()
+    drain: Drain = no_drain
+    timings: Timings = Timings()
 
 
 @asynccontextmanager
-async def running_node(settings: NodeSettings) -> AsyncIterator[Pods]:
+async def running_node(settings: NodeSettings) -> AsyncIterator[PodWorkers]:
     """Be a node of the cluster for as long as the block lasts: pods that are bound to it run as processes."""
     state = await asyncio.to_thread(settings.state.resolve)
-    async with guarded(state, settings.pace.lock), _probing() as session:
-        machine = await look_around(state)
-        pods = Pods(_site(settings, state, machine, session), settings.name)
+    async with exclusive_state(state, settings.timings.lock), _probing() as session:
+        hardware = await measure_hardware(state)
+        pods = PodWorkers(_context(settings, state, hardware, session), settings.name)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_Heart(settings, state, machine).beat()),
+                group.create_task(_Heart(settings, state, hardware).beat()),
                 group.create_task(pods.run()),
             ]
             try:
@@ -90,32 +90,32 @@ def _probing() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
-def _site(settings: NodeSettings, state: Path, machine: Machine, session: aiohttp.ClientSession) -> Site:
-    return Site(
+def _context(settings: NodeSettings, state: Path, hardware: Hardware, session: aiohttp.ClientSession) -> NodeContext:
+    return NodeContext(
         client=settings.client,
         state=state,
         images=settings.images,
         podman=Podman(),
         addresses=settings.addresses,
-        gpus=Gpus(tuple(gpu.index for gpu in machine.gpus)),
-        capacity=machine.capacity,
+        gpus=Gpus(tuple(gpu.index for gpu in hardware.gpus)),
+        capacity=hardware.capacity,
         places=settings.places,
         session=session,
         env={**from_machine(os.environ), MARK: str(state)},
         drain=settings.drain,
-        pace=settings.pace,
+        timings=settings.timings,
     )
 
 
 class _Heart:
     """Keeps the cluster sure that the node is there."""
 
-    def __init__(self, settings: NodeSettings, state: Path, machine: Machine) -> None:
+    def __init__(self, settings: NodeSettings, state: Path, hardware: Hardware) -> None:
         self._client, self._name, self._port = settings.client, settings.name, settings.kubelet_port
-        self._state, self._machine, self._pace = state, machine, settings.pace
-        self._short: Short | None = None
+        self._state, self._hardware, self._timings = state, hardware, settings.timings
+        self._pressure: Pressure | None = None
         self._doubted = asyncio.Event()
-        self._stored = Mirror(self._compare)
+        self._stored = Store(self._compare)
 
     async def beat(self) -> None:
         """Report and renew, until cancelled."""
@@ -138,7 +138,7 @@ class _Heart:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 beats += 1
-                await self._pause(self._pace.lease)
+                await self._pause(self._timings.lease)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the cluster doubts that the node is ready."""
@@ -147,7 +147,7 @@ class _Heart:
                 await self._doubted.wait()
 
     def _is_news(self) -> bool:
-        return look_for_shortage(self._state) != self._short
+        return measure_pressure(self._state) != self._pressure
 
     def _compare(self) -> None:
         stored = self._stored.items.get(Key("", self._name))
@@ -158,15 +158,17 @@ class _Heart:
 
     async def _report(self) -> str:
         """Register the Node, if it is not there, and tell its status; return its UID."""
-        key, body = Key("", self._name), node_status.node(self._name, self._machine)
+        key, body = Key("", self._name), node_status.node(self._name, self._hardware)
         try:
             node = await self._client.merge_patch(_NODE, key, {"metadata": {"labels": body["metadata"]["labels"]}})
         except NotFound:
             node = await self._client.create(_NODE, body)
-        short = look_for_shortage(self._state)
-        status = node_status.status(self._name, self._machine, node.status, timestamp(), port=self._port, short=short)
+        pressure = measure_pressure(self._state)
+        status = node_status.status(
+            self._name, self._hardware, node.status, timestamp(), port=self._port, pressure=pressure
+        )
         await self._client.merge_patch(_NODE, key, {"status": status}, "status")
-        self._short = short
+        self._pressure = pressure
         return node.meta.uid
 
     async def _renew(self, uid: str) -> None:

@@ -10,7 +10,7 @@ from modelyard import __version__
 from modelyard.local.node.pods.pod_status import HOST
 
 if TYPE_CHECKING:
-    from modelyard.local.node.hardware import Machine, Short
+    from modelyard.local.node.hardware import Hardware, Pressure
 
 Json = dict[str, Any]
 
@@ -21,24 +21,24 @@ _LEASE_SECONDS: Final = 40
 _READY: Final = ("True", "KubeletReady", "pods run as processes")
 
 
-def node(name: str, machine: Machine) -> Json:
+def node(name: str, hardware: Hardware) -> Json:
     """Return the Node as it is registered."""
-    labels = {"kubernetes.io/hostname": name, **machine.labels}
+    labels = {"kubernetes.io/hostname": name, **hardware.labels}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-def status(name: str, machine: Machine, before: Json, now: str, *, port: int, short: Short) -> Json:
+def status(name: str, hardware: Hardware, before: Json, now: str, *, port: int, pressure: Pressure) -> Json:
     """Return the status of the Node; times of conditions that have not changed stay as they were."""
     return {
-        "capacity": machine.capacity,
-        "allocatable": machine.capacity,
+        "capacity": hardware.capacity,
+        "allocatable": hardware.capacity,
         "declaredFeatures": list(FEATURES),
-        "conditions": _conditions(before.get("conditions", []), now, short),
+        "conditions": _conditions(before.get("conditions", []), now, pressure),
         "addresses": [{"type": "InternalIP", "address": HOST}, {"type": "Hostname", "address": name}],
         **({"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}} if port else {}),
         "nodeInfo": {
             **dict.fromkeys(("bootID", "machineID", "systemUUID", "kubeProxyVersion"), ""),
-            "architecture": machine.architecture,
+            "architecture": hardware.architecture,
             "containerRuntimeVersion": f"modelyard://{__version__}",
             "kernelVersion": platform.release(),
             "kubeletVersion": f"modelyard-{__version__}",
@@ -48,9 +48,9 @@ def status(name: str, machine: Machine, before: Json, now: str, *, port: int, sh
     }
 
 
-def _conditions(before: list[Json], now: str, short: Short) -> list[Json]:
+def _conditions(before: list[Json], now: str, pressure: Pressure) -> list[Json]:
     old = {entry["type"]: entry for entry in before}
-    ours = {"DiskPressure": _disk(short.disk), "MemoryPressure": _memory(short.memory), "Ready": _READY}
+    ours = {"DiskPressure": _disk(pressure.disk), "MemoryPressure": _memory(pressure.memory), "Ready": _READY}
     told = [_condition(name, *words, old.get(name, {}), now) for name, words in ours.items()]
     return [*told, *(entry for name, entry in old.items() if name not in ours)]
 

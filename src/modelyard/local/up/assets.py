@@ -27,7 +27,7 @@ class NoPrograms(ModelyardError):
     """There is no control plane, and none can be built."""
 
 
-async def programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
+async def find_programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
     """Return the folder of the programs. While they are built, `say` hears how far that is."""
     return await _built(say, build) if build.exists() else _given()  # noqa: ASYNC240 - a local file
 

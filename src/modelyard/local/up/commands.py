@@ -16,12 +16,12 @@ import uvloop
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
-from modelyard.local.up.default_manifests import for_source
+from modelyard.local.up.default_manifests import documents_for_source
 from modelyard.local.up.log_file import LogFile
-from modelyard.local.up.query import log_command, look, running
-from modelyard.local.up.run import Wanted, explained, run
+from modelyard.local.up.query import log_command, query_rows, running
+from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
-from modelyard.local.up.state_folder import Folder, default_path
+from modelyard.local.up.state_folder import StateFolder, default_path
 from modelyard.local.up.user_manifests import read_files
 from modelyard.manifests.documents import at_home
 
@@ -32,40 +32,40 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED: Final = 130
 
 
-class NotReady(ModelyardError):
+class NotServing(ModelyardError):
     """Something goes on in the background that does not serve."""
 
 
 def up(files: Sequence[str], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
     """Start everything; return when it was stopped, or, if detached, when it is settled."""
-    documents = [*read_files(files), *(for_source(model) if model else ())]
+    documents = [*read_files(files), *(documents_for_source(model) if model else ())]
     programs = ImageTable.with_file(images) if images else ImageTable()
-    wanted = Wanted(_folder(path), programs, tuple(documents))
+    request = UpRequest(_folder(path), programs, tuple(documents))
     # For every file that we, or what we start, will write.
     os.umask(0o077)
-    with explained(wanted.folder.path):
-        wanted.folder.prepare()
+    with explained(request.folder.path):
+        request.folder.prepare()
         if detached:
             options = [f"--images={images.absolute()}"] if images else []
-            detach.start(wanted.folder, wanted.documents, options, _say)
-            _expect_ready(wanted.folder)
+            detach.start(request.folder, request.documents, options, _say)
+            _expect_ready(request.folder)
             return
-        _log_to(wanted.folder.logs / "node.log")
+        _log_to(request.folder.logs / "node.log")
         screen = Screen(console())
-        uvloop.run(_until_stopped(run(wanted, screen), screen.console.show_cursor))
+        uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
 
 
-def _expect_ready(folder: Folder) -> None:
-    late = [f"{row.kind} {row.name}" for row in asyncio.run(look(folder)) if not row.is_as_wanted]
+def _expect_ready(folder: StateFolder) -> None:
+    late = [f"{row.kind} {row.name}" for row in asyncio.run(query_rows(folder)) if not row.is_as_wanted]
     if late:
-        raise NotReady(f"not ready: {', '.join(late)}; it goes on in the background, see `modelyard status`")
+        raise NotServing(f"not ready: {', '.join(late)}; it goes on in the background, see `modelyard status`")
 
 
 def down(path: Path | None) -> None:
     """Stop what runs, and keep its state."""
     folder = _folder(path)
     with explained(folder.path):
-        record = folder.told()
+        record = folder.read_record()
         if record is not None:
             detach.stop(folder, record)
     _say("stopped" if record else f"nothing runs in {folder.path}")
@@ -75,7 +75,7 @@ def status(path: Path | None) -> None:
     """Show all objects, and what to try."""
     folder = _folder(path)
     with explained(folder.path):
-        record, rows = running(folder), asyncio.run(look(folder))
+        record, rows = running(folder), asyncio.run(query_rows(folder))
     report(console(), rows, hints(rows, folder.kubeconfig, record.assets))
 
 
@@ -87,8 +87,8 @@ def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
     os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
 
 
-def _folder(given: Path | None) -> Folder:
-    return Folder(at_home(given) if given else default_path(os.environ, Path.home()))
+def _folder(given: Path | None) -> StateFolder:
+    return StateFolder(at_home(given) if given else default_path(os.environ, Path.home()))
 
 
 def _say(line: str) -> None:

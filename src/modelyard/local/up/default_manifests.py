@@ -24,7 +24,7 @@ _OPTION: Final = "--model"
 _LONGEST: Final = 50
 
 
-def for_source(source: str) -> list[Document]:
+def documents_for_source(source: str) -> list[Document]:
     """Return a Model and an InferenceService for weights anywhere; a path may be relative."""
     text = _absolute(source)
     check_file(text, _OPTION)

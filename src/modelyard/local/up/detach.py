@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.files import write_private
-from modelyard.local.up.state_folder import Record
+from modelyard.local.up.state_folder import UpRecord
 from modelyard.manifests.render import documents as rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from modelyard.local.up.state_folder import Folder
+    from modelyard.local.up.state_folder import StateFolder
     from modelyard.manifests.documents import Document
 
 LOG: Final = "up.log"
@@ -35,7 +35,9 @@ class DidNotStop(ModelyardError):
     """The process in the background does not end."""
 
 
-def start(folder: Folder, documents: Sequence[Document], options: Sequence[str], say: Callable[[str], None]) -> None:
+def start(
+    folder: StateFolder, documents: Sequence[Document], options: Sequence[str], say: Callable[[str], None]
+) -> None:
     """Start everything in the background, and return when it is settled. `say` hears what the process says."""
     log = folder.logs / LOG
     write_private(log, b"")
@@ -44,14 +46,16 @@ def start(folder: Folder, documents: Sequence[Document], options: Sequence[str],
         _until_settled(folder, process, log, say)
     except KeyboardInterrupt:
         # Whoever stops the start does not want the rest of it in the background.
-        stop(folder, Record(process.pid))
+        stop(folder, UpRecord(process.pid))
         raise DidNotStart("it was stopped before all was settled; what is stored stays") from None
 
 
-def _until_settled(folder: Folder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:
+def _until_settled(
+    folder: StateFolder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]
+) -> None:
     with log.open("rb") as news:
         while True:
-            code, record = process.poll(), folder.told()
+            code, record = process.poll(), folder.read_record()
             lines = news.read().decode(errors="replace").splitlines()
             for line in lines:
                 say(line)
@@ -73,7 +77,7 @@ def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         )
 
 
-def _files(folder: Folder, documents: Sequence[Document]) -> list[str]:
+def _files(folder: StateFolder, documents: Sequence[Document]) -> list[str]:
     """Hand over what was read: standard input cannot be read twice, and paths may be relative."""
     if not documents:
         return []
@@ -87,7 +91,7 @@ def _last(log: Path) -> str:
     return said[-1].removeprefix("modelyard: ") if said else f"it ended without a word; {log} may say why"
 
 
-def stop(folder: Folder, record: Record) -> None:
+def stop(folder: StateFolder, record: UpRecord) -> None:
     """Ask it to stop, and return when nothing of it runs any more."""
     with suppress(ProcessLookupError):
         os.kill(record.pid, signal.SIGTERM)

@@ -22,16 +22,16 @@ from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.process.images import ImageTable
-from modelyard.local.node.proxy.addresses import Addresses, Place
-from modelyard.local.node.proxy.service_proxy import Services
-from modelyard.local.node.server.kubelet_server import Kubelet
-from modelyard.local.node.storage.provisioner import Claims
+from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
+from modelyard.local.node.proxy.service_proxy import ServiceProxy
+from modelyard.local.node.server.kubelet_server import KubeletServer
+from modelyard.local.node.storage.provisioner import VolumeProvisioner
 from modelyard.local.ports import keep_ports
 from modelyard.local.up.install import install
-from modelyard.local.up.operator_program import operator
-from modelyard.local.up.reset_status import forget_last_start
-from modelyard.local.up.state_folder import Folder
-from modelyard.local.up.supervise import keep
+from modelyard.local.up.operator_program import operator_program
+from modelyard.local.up.reset_status import reset_status
+from modelyard.local.up.state_folder import StateFolder
+from modelyard.local.up.supervise import supervise
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -59,7 +59,7 @@ class Progress(Protocol):
 class Setting(Struct, frozen=True):
     """What is to be started, and where."""
 
-    folder: Folder
+    folder: StateFolder
     assets: Path
     images: ImageTable
 
@@ -70,8 +70,8 @@ class Machine(Struct, frozen=True):
     controlplane: ControlPlane
     client: Client
     """The administrator's."""
-    addresses: Addresses
-    services: Services
+    addresses: PodAddresses
+    proxy: ServiceProxy
 
 
 @asynccontextmanager
@@ -81,8 +81,8 @@ async def running_machine(setting: Setting, progress: Progress) -> AsyncIterator
         controlplane = ControlPlane(setting.folder.path, setting.assets)
         transport = HttpTransport(from_kubeconfig([controlplane.kubeconfig]))
         stack.push_async_callback(transport.close)
-        services = Services(addresses := Addresses(), _place(controlplane.url))
-        machine = Machine(controlplane, Client(transport), addresses, services)
+        proxy = ServiceProxy(addresses := PodAddresses(), _place(controlplane.url))
+        machine = Machine(controlplane, Client(transport), addresses, proxy)
         await stack.enter_async_context(_control_plane(machine, setting, group, progress))
         await stack.enter_async_context(_node(machine, setting, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
@@ -99,7 +99,7 @@ async def _control_plane(
         progress.done("API server", controlplane.url)
         progress.begin("definitions")
         await install(machine.client)
-        await forget_last_start(machine.client, NODE_NAME)
+        await reset_status(machine.client, NODE_NAME)
         progress.done("definitions")
         progress.begin("controllers")
 
@@ -119,7 +119,7 @@ async def _node(
     machine: Machine, setting: Setting, group: asyncio.TaskGroup, progress: Progress
 ) -> AsyncIterator[None]:
     progress.begin("node")
-    state, client, services = setting.folder.path, machine.client, machine.services
+    state, client, proxy = setting.folder.path, machine.client, machine.proxy
     port = keep_ports(state / "node-ports.json", ("kubelet",))["kubelet"]
     settings = NodeSettings(
         client=client,
@@ -127,17 +127,17 @@ async def _node(
         name=NODE_NAME,
         images=setting.images,
         addresses=machine.addresses,
-        places=lambda: services.places,
+        places=lambda: proxy.places,
         kubelet_port=port,
-        drain=services.drain,
+        drain=proxy.drain,
     )
     async with (
-        _background(group, services.run(client)),
-        _background(group, Claims(client, state).run()),
+        _background(group, proxy.run(client)),
+        _background(group, VolumeProvisioner(client, state).run()),
         # Processes learn the places of Services when they start.
-        _after(services.settled()),
+        _after(proxy.synced()),
         running_node(settings) as pods,
-        Kubelet(state, pods, machine.controlplane.node_trust()).serving(port),
+        KubeletServer(state, pods, machine.controlplane.node_trust()).serving(port),
     ):
         progress.done("node", await _described(client))
         yield
@@ -146,7 +146,7 @@ async def _node(
 @asynccontextmanager
 async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
     progress.begin("operator")
-    program = operator(machine.controlplane)
+    program = operator_program(machine.controlplane)
     await program.start()
     try:
         progress.done("operator")
@@ -160,7 +160,7 @@ async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progre
 async def _kept(programs: Sequence[Program], group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for program in programs:
-            await stack.enter_async_context(_background(group, keep(program, progress.say)))
+            await stack.enter_async_context(_background(group, supervise(program, progress.say)))
         yield
 
 
@@ -201,8 +201,8 @@ def _point_to(link: Path, target: Path) -> None:
     fresh.replace(link)
 
 
-def _place(url: str) -> Place:
+def _place(url: str) -> HostPort:
     parts = urlsplit(url)
     assert parts.hostname, "a control plane listens somewhere"
     assert parts.port, "a control plane listens somewhere"
-    return Place(parts.hostname, parts.port)
+    return HostPort(parts.hostname, parts.port)

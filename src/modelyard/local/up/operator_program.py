@@ -25,7 +25,7 @@ _FLAGS: Final = (
 )
 
 
-def operator(controlplane: ControlPlane) -> Program:
+def operator_program(controlplane: ControlPlane) -> Program:
     """Return the operator of a control plane, ready to be started."""
     # By certificate: a token of a service account ends after a day, and this may run for weeks.
     kubeconfig = controlplane.client_kubeconfig(f"system:serviceaccount:{NAMESPACE}:{NAME}", _GROUPS)

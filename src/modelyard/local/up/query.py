@@ -19,7 +19,7 @@ from modelyard.local.up.rows import Row, rows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelyard.local.up.state_folder import Folder, Record
+    from modelyard.local.up.state_folder import StateFolder, UpRecord
 
 _SELECTED: Final = 20
 
@@ -32,15 +32,15 @@ class NoLogs(ModelyardError):
     """Nobody of this name has written anything."""
 
 
-def running(folder: Folder) -> Record:
+def running(folder: StateFolder) -> UpRecord:
     """Return what the `modelyard up` of a folder tells, or say that there is none."""
-    record = folder.told()
+    record = folder.read_record()
     if record is None:
         raise NotUp(f"nothing runs in {folder.path}; start it with `modelyard up`")
     return record
 
 
-async def look(folder: Folder) -> list[Row]:
+async def query_rows(folder: StateFolder) -> list[Row]:
     """Return all objects of our kinds, as people are shown them."""
     items = []
     async with _connected(folder) as client:
@@ -53,7 +53,7 @@ async def look(folder: Folder) -> list[Row]:
     return rows(items, folder.places())
 
 
-async def log_command(folder: Folder, namespace: str, name: str, *, follow: bool) -> list[str]:
+async def log_command(folder: StateFolder, namespace: str, name: str, *, follow: bool) -> list[str]:
     """Return the command that shows what the pods of an object, or a part of ours, have written."""
     part = folder.logs / f"{Path(name).name}.log"
     if part.exists():
@@ -80,7 +80,7 @@ async def log_command(folder: Folder, namespace: str, name: str, *, follow: bool
 
 
 @asynccontextmanager
-async def _connected(folder: Folder) -> AsyncIterator[Client]:
+async def _connected(folder: StateFolder) -> AsyncIterator[Client]:
     if not folder.kubeconfig.exists():
         raise NotUp(f"the control plane of {folder.path} is still starting; try again in a moment")
     client = Client(HttpTransport(from_kubeconfig([folder.kubeconfig])))

@@ -28,7 +28,7 @@ _UNTRUE: Final = frozenset({"Ready", "ContainersReady"})
 _ENDED: Final = {"status": "False", "reason": "MachineRestarted", "message": "its processes are started again"}
 
 
-async def forget_last_start(client: Client, node: str) -> None:
+async def reset_status(client: Client, node: str) -> None:
     """Say of all pods of the node that they are not ready, and empty all lists of those that answer for a Service."""
     async for pod in _all(client, POD, fields=f"spec.nodeName={node}"):
         if stored_condition(pod.status, "Ready").get("status") == Truth.TRUE:

@@ -14,13 +14,13 @@ from msgspec import Struct
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.apply import apply_all
-from modelyard.local.up.assets import programs
-from modelyard.local.up.default_manifests import YARD, for_source
+from modelyard.local.up.assets import find_programs
+from modelyard.local.up.default_manifests import YARD, documents_for_source
 from modelyard.local.up.machine import Machine, Setting, running_machine
 from modelyard.local.up.screen import Screen, hints, report
-from modelyard.local.up.state_folder import Folder, Record
+from modelyard.local.up.state_folder import StateFolder, UpRecord
 from modelyard.local.up.view import View
-from modelyard.local.up.wait_ready import until_settled
+from modelyard.local.up.wait_ready import wait_ready
 from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
@@ -39,26 +39,26 @@ class Failed(ModelyardError):
     """What was asked for cannot be had on this machine now."""
 
 
-class Wanted(Struct, frozen=True):
+class UpRequest(Struct, frozen=True):
     """What the user asked for."""
 
-    folder: Folder
+    folder: StateFolder
     images: ImageTable
     documents: tuple[Document, ...] = ()
     """Empty: our own model, unless the folder holds objects already."""
 
 
-async def run(wanted: Wanted, screen: Screen) -> NoReturn:
+async def run(request: UpRequest, screen: Screen) -> NoReturn:
     """Be up until cancelled; then stop everything, in the right order."""
-    with explained(wanted.folder.path), wanted.folder.held(), screen:
-        check_disk(wanted.folder.path)
+    with explained(request.folder.path), request.folder.held(), screen:
+        check_disk(request.folder.path)
         screen.begin("programs")
-        assets = await programs(lambda line: screen.begin("programs", line))
+        assets = await find_programs(lambda line: screen.begin("programs", line))
         screen.done("programs")
-        setting = Setting(wanted.folder, assets, wanted.images)
+        setting = Setting(request.folder, assets, request.images)
         async with running_machine(setting, screen) as machine:
             try:
-                await _Serving(machine, setting, screen).run(wanted.documents)
+                await _Serving(machine, setting, screen).run(request.documents)
             finally:
                 screen.say("stopping: operator, pods, node, control plane")
         raise AssertionError("serving ends by an error or by cancellation only")
@@ -69,16 +69,16 @@ class _Serving:
 
     def __init__(self, machine: Machine, setting: Setting, screen: Screen) -> None:
         self._machine, self._folder, self._screen = machine, setting.folder, screen
-        self._record = Record(os.getpid(), str(setting.assets))
-        self._view = View(lambda: machine.services.places)
+        self._record = UpRecord(os.getpid(), str(setting.assets))
+        self._view = View(lambda: machine.proxy.places)
 
     async def run(self, documents: Sequence[Document]) -> NoReturn:
-        self._folder.tell(self._record)
+        self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._tell_places())
-            wanted = documents or ([] if self._view.items else for_source(str(YARD)))
-            await apply_all(self._machine.client, wanted)
-            self._report(await until_settled(self._machine.services, self._view, self._screen))
+            request = documents or ([] if self._view.items else documents_for_source(str(YARD)))
+            await apply_all(self._machine.client, request)
+            self._report(await wait_ready(self._machine.proxy, self._view, self._screen))
             while True:
                 await self._view.change()
                 self._screen.show(self._view.rows())
@@ -86,7 +86,7 @@ class _Serving:
     async def _tell_places(self) -> NoReturn:
         told = None
         while True:
-            places = self._machine.services.places
+            places = self._machine.proxy.places
             # A full disk is no reason to stop serving; they are told when there is room again.
             with suppress(OSError):
                 if told != places:
@@ -98,7 +98,7 @@ class _Serving:
         drawn = self._screen.freeze()
         lines = hints(rows, self._folder.kubeconfig, self._record.assets)
         report(self._screen.console, () if drawn else rows, [*lines, "", _GOES_ON])
-        self._folder.tell(Record(self._record.pid, self._record.assets, settled=True))
+        self._folder.write_record(UpRecord(self._record.pid, self._record.assets, settled=True))
 
 
 def check_disk(path: Path) -> None:

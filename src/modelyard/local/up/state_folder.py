@@ -18,12 +18,12 @@ from msgspec import Struct
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.local.files import private_folder, try_lock, write_private
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from modelyard.local.node.proxy.service_dns import Places
+    from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 _LOCK: Final = "up.lock"
 # Whoever only looks holds the lock for a moment.
@@ -39,7 +39,7 @@ class NotOurs(ModelyardError):
     """The folder holds something else."""
 
 
-class Record(Struct, frozen=True):
+class UpRecord(Struct, frozen=True):
     """What a running `modelyard up` tells others."""
 
     pid: int
@@ -49,7 +49,7 @@ class Record(Struct, frozen=True):
     """Whether everything that was asked for is ready, or known not to become so by itself."""
 
 
-class Folder:
+class StateFolder:
     """The state folder."""
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class Folder:
         try:
             if not _locked(descriptor, _LOCK_SECONDS):
                 raise AlreadyUp(self._told())
-            self.tell(Record(os.getpid()))
+            self.write_record(UpRecord(os.getpid()))
             yield
         finally:
             os.close(descriptor)
@@ -95,34 +95,34 @@ class Folder:
             os.close(descriptor)
         return False
 
-    def tell(self, record: Record) -> None:
+    def write_record(self, record: UpRecord) -> None:
         """Let others know."""
         write_private(self._record, msgspec.json.encode(record))
 
-    def told(self) -> Record | None:
+    def read_record(self) -> UpRecord | None:
         """Return what the one who works in the folder tells; None when nobody does."""
         if not self.is_held():
             return None
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=Record)
+            return msgspec.json.decode(self._record.read_bytes(), type=UpRecord)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
-    def write_places(self, places: Places) -> None:
+    def write_places(self, places: ServiceAddresses) -> None:
         """Let others know where Services are reached."""
         plain = {str(service): {str(port): place for port, place in ports.items()} for service, ports in places.items()}
         write_private(self._places, msgspec.json.encode(plain))
 
-    def places(self) -> Places:
+    def places(self) -> ServiceAddresses:
         """Return where Services are reached, as it was told last."""
         try:
-            plain = msgspec.json.decode(self._places.read_bytes(), type=dict[str, dict[int, Place]])
+            plain = msgspec.json.decode(self._places.read_bytes(), type=dict[str, dict[int, HostPort]])
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
         return {_key(name): ports for name, ports in plain.items()}
 
     def _told(self) -> str:
-        record = self.told()
+        record = self.read_record()
         who = f" (process {record.pid})" if record else ""
         return (
             f"Modelyard runs in {self.path} already{who}; look at it with `modelyard status`, change it with kubectl, "

@@ -16,7 +16,7 @@ _LONGEST: Final = 30.0
 _CALM: Final = 60.0
 
 
-async def keep(program: Program, say: Callable[[str], None]) -> NoReturn:
+async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
     """Keep a started program running until cancelled: at once at first, more slowly when it ends again and again."""
     wait = _FIRST
     while True:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.kinds import ALL
 from modelyard.kube.watch import Target, follow
-from modelyard.local.store import Mirror
+from modelyard.local.store import Store
 from modelyard.local.up.rows import Row, rows
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
-    from modelyard.local.node.proxy.service_dns import Places
+    from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 
 class View:
     """What there is, and a way to wait for the next change of it."""
 
-    def __init__(self, places: Callable[[], Places]) -> None:
+    def __init__(self, places: Callable[[], ServiceAddresses]) -> None:
         self._places = places
         self._changed = asyncio.Event()
-        self._mirrors = {kind.resource: Mirror(self._changed.set) for kind in ALL}
+        self._stores = {kind.resource: Store(self._changed.set) for kind in ALL}
 
     @asynccontextmanager
     async def following(self, client: Client) -> AsyncIterator[None]:
         """Follow the cluster for as long as the block lasts; it begins when all is known."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(follow(client, Target(each), sink)) for each, sink in self._mirrors.items()]
-            while not all(mirror.is_filled for mirror in self._mirrors.values()):
+            tasks = [group.create_task(follow(client, Target(each), sink)) for each, sink in self._stores.items()]
+            while not all(store.is_filled for store in self._stores.values()):
                 await self.change()
             try:
                 yield
@@ -48,7 +48,7 @@ class View:
     @property
     def items(self) -> list[Stored]:
         """All objects."""
-        return [item for mirror in self._mirrors.values() for item in mirror.items.values()]
+        return [item for store in self._stores.values() for item in store.items.values()]
 
     def rows(self) -> list[Row]:
         """Return what people are shown."""

@@ -1,7 +1,7 @@
 """Wait until everything that was asked for serves, or is known not to by itself.
 
 What our objects say of themselves may be from before this start. So nothing counts as serving unless somebody answers,
-which only processes of this start can do (see `forget`).
+which only processes of this start can do (see `reset_status`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from modelyard.core.errors import ModelyardError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from modelyard.local.node.proxy.service_proxy import Services
+    from modelyard.local.node.proxy.service_proxy import ServiceProxy
     from modelyard.local.up.rows import Row
     from modelyard.local.up.screen import Screen
     from modelyard.local.up.view import View
@@ -39,11 +39,11 @@ class Unreachable(ModelyardError):
     """A Service has no place on this machine."""
 
 
-async def until_settled(services: Services, view: View, screen: Screen) -> list[Row]:
+async def wait_ready(proxy: ServiceProxy, view: View, screen: Screen) -> list[Row]:
     """Show how far everything is, and return how it came out."""
     give_up, old = None, frozenset(view.rows())
     while True:
-        for service, why in services.busy.items():
+        for service, why in proxy.unreachable.items():
             raise Unreachable(f"Service {service} cannot be reached: {why}, or change the port of the service")
         rows = view.rows()
         screen.show(rows)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from modelyard.local.node.pods.container_worker import ContainerLife, Heard
+from modelyard.local.node.pods.container_worker import ContainerCallbacks, ContainerWorker
 from modelyard.local.node.pods.launch import Prepared
 from modelyard.local.node.pods.podspec import Container
-from modelyard.local.node.pods.probes import Asked
-from modelyard.local.node.process.container_state import Ended
+from modelyard.local.node.pods.probes import ContainerAccess
+from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.storage.pod_folders import PodFolder
 from tests.local.node.yard import runs
@@ -28,14 +28,14 @@ async def test_a_process_that_cannot_be_remembered_does_not_run_on(tmp_path: Pat
     (folder.record / "in the way").mkdir(parents=True)
     script = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     async with aiohttp.ClientSession() as session:
-        asked = Asked(session, "127.0.0.1", None, (), {}, str(tmp_path), str)
-        prepared = Prepared(Launch((sys.executable, "-c", script), {}, str(tmp_path)), asked)
-        life = ContainerLife(
-            Container("main"), "Always", lambda: _ready(prepared), folder, 1, Heard(lambda: None, print)
+        access = ContainerAccess(session, "127.0.0.1", None, (), {}, str(tmp_path), str)
+        prepared = Prepared(Launch((sys.executable, "-c", script), {}, str(tmp_path)), access)
+        worker = ContainerWorker(
+            Container("main"), "Always", lambda: _ready(prepared), folder, 1, ContainerCallbacks(lambda: None, print)
         )
         async with asyncio.timeout(30):
-            ended = await life._run(prepared)
-    assert isinstance(ended, Ended)
+            ended = await worker._run(prepared)
+    assert isinstance(ended, Terminated)
     assert (ended.reason, "cannot be started" in ended.message) == ("StartError", True)
     assert not (tmp_path / "pid").exists() or not runs((tmp_path / "pid").read_text() or "0")
 

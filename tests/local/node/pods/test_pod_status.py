@@ -6,38 +6,46 @@ from typing import Any
 
 import pytest
 
-from modelyard.local.node.pods.pod_status import Facts, changed, phase, pod_status
+from modelyard.local.node.pods.pod_status import PodFacts, changed, phase, pod_status
 from modelyard.local.node.pods.podspec import Container, PodSpec
-from modelyard.local.node.process.container_state import CREATING, Ended, Running, State, View, Waiting, exit_code
+from modelyard.local.node.process.container_state import (
+    CREATING,
+    ContainerStatus,
+    Running,
+    State,
+    Terminated,
+    Waiting,
+    exit_code,
+)
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:01:00Z"
-DONE = Ended(0, "Completed", NOW, NOW)
-FAILED = Ended(1, "Error", NOW, NOW)
+DONE = Terminated(0, "Completed", NOW, NOW)
+FAILED = Terminated(1, "Error", NOW, NOW)
 RUNS = Running(NOW)
 CRASHED = Waiting("CrashLoopBackOff")
 
 
-def _facts(*states: State, policy: str = "Always", inits: tuple[State, ...] = (), **more: Any) -> Facts:
+def _facts(*states: State, policy: str = "Always", inits: tuple[State, ...] = (), **more: Any) -> PodFacts:
     spec = PodSpec(
         containers=tuple(Container(f"c{n}") for n, _ in enumerate(states)),
         init_containers=tuple(Container(f"i{n}") for n, _ in enumerate(inits)),
         restart_policy=policy,  # type: ignore[arg-type] # the cases name real policies only
     )
-    return Facts(
+    return PodFacts(
         "uid",
         spec,
         "240.97.0.1",
         NOW,
-        tuple(View(f"i{n}", "image", each) for n, each in enumerate(inits)),
+        tuple(ContainerStatus(f"i{n}", "image", each) for n, each in enumerate(inits)),
         tuple(_view(n, each) for n, each in enumerate(states)),
         **more,
     )
 
 
-def _view(number: int, state: State) -> View:
+def _view(number: int, state: State) -> ContainerStatus:
     last = FAILED if state == CRASHED else None
-    return View(f"c{number}", "image", state, last, started=state == RUNS, ready=state == RUNS)
+    return ContainerStatus(f"c{number}", "image", state, last, started=state == RUNS, ready=state == RUNS)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def _view(number: int, state: State) -> View:
         (_facts(RUNS, inits=(DONE,)), "Running"),
     ],
 )
-def test_the_phase_sums_up_the_containers(facts: Facts, expected: str) -> None:
+def test_the_phase_sums_up_the_containers(facts: PodFacts, expected: str) -> None:
     assert phase(facts) == expected
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from modelyard.local.node.pods.pod_events import Warned, Warnings
+from modelyard.local.node.pods.pod_events import PodWarning, PodWarnings
 from tests.local.node.yard import SECONDS, Yard, is_ready, shell, terminated, waiting
 
 Json = dict[str, Any]
@@ -77,7 +77,7 @@ async def test_why_a_container_is_not_ready_is_told_once_in_an_event(yard: Yard)
 
 
 def test_the_same_warning_is_told_once_in_a_while() -> None:
-    warnings, one, other = Warnings(), Warned("Unhealthy", "one"), Warned("Unhealthy", "other")
+    warnings, one, other = PodWarnings(), PodWarning("Unhealthy", "one"), PodWarning("Unhealthy", "other")
     assert [warnings.add(each) for each in (one, one, other)] == [True, False, True]
     assert (warnings.take(), warnings.take()) == ([one, other], [])
 

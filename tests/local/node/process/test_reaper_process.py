@@ -134,9 +134,9 @@ async def test_a_guardian_that_was_killed_is_replaced(cluster: Cluster, yard: Ya
     async with _node(cluster, yard) as node:
         await yard.start(shell("exec sleep 600"))
         await yard.ready()
-        first = await _guardian_of(node.pid, other_than=0)
+        first = await _reaper_of(node.pid, other_than=0)
         os.kill(first, signal.SIGKILL)
-        await _guardian_of(node.pid, other_than=first)
+        await _reaper_of(node.pid, other_than=first)
         node.kill()
         await _all_ended(yard)
 
@@ -146,7 +146,7 @@ async def test_what_a_killed_node_and_guardian_left_is_ended_by_the_next(cluster
         await yard.start(shell("echo $$$$; exec sleep 600"))
         await yard.ready()
         left = list(pids_with(mark(yard.state)))
-        os.kill(await _guardian_of(node.pid, other_than=0), signal.SIGKILL)
+        os.kill(await _reaper_of(node.pid, other_than=0), signal.SIGKILL)
         node.kill()
     assert left
     async with _node(cluster, yard):
@@ -177,7 +177,7 @@ async def test_a_killed_api_server_changes_nothing_for_running_pods(cluster: Clu
         assert created["metadata"]["uid"]
 
 
-async def _guardian_of(node: int, other_than: int) -> int:
+async def _reaper_of(node: int, other_than: int) -> int:
     """Return the guardian of a node, once there is another one than this."""
     async with asyncio.timeout(30):
         while True:

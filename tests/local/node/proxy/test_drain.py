@@ -6,8 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from modelyard.local.node.proxy.addresses import Address, Place
-from modelyard.local.node.proxy.forwarder import Forward
+from modelyard.local.node.proxy.addresses import HostPort, PodAddress
+from modelyard.local.node.proxy.forwarder import Forwarder
 from modelyard.local.ports import free_ports
 from tests.local.node.proxy.loops import on_both_loops
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _IP = "127.97.201.1"
-_POD = Address(ip=_IP, port=None, shown="240.97.201.1")
-_OTHER = Address(ip="127.97.201.2", port=None, shown="240.97.201.2")
+_POD = PodAddress(ip=_IP, port=None, shown="240.97.201.1")
+_OTHER = PodAddress(ip="127.97.201.2", port=None, shown="240.97.201.2")
 _AT_ONCE = 0.0
 _LONG = 600.0
 
@@ -35,11 +35,11 @@ class Answers:
 
 
 @asynccontextmanager
-async def _connected(answers: Answers) -> AsyncIterator[tuple[Forward, asyncio.StreamReader, asyncio.StreamWriter]]:
+async def _connected(answers: Answers) -> AsyncIterator[tuple[Forwarder, asyncio.StreamReader, asyncio.StreamWriter]]:
     port, door = free_ports(2)
     async with await asyncio.start_server(answers.serve, _IP, port):
-        forward = Forward([Place("127.96.201.1", door)])
-        forward.aim([Place(_IP, port)])
+        forward = Forwarder([HostPort("127.96.201.1", door)])
+        forward.aim([HostPort(_IP, port)])
         reader, writer = await asyncio.open_connection(*forward.place)
         try:
             yield forward, reader, writer
@@ -48,7 +48,7 @@ async def _connected(answers: Answers) -> AsyncIterator[tuple[Forward, asyncio.S
             await forward.stop()
 
 
-async def _until_awaited(forward: Forward, *, awaited: bool, quiet: float = _AT_ONCE) -> None:
+async def _until_awaited(forward: Forwarder, *, awaited: bool, quiet: float = _AT_ONCE) -> None:
     async with asyncio.timeout(10):
         while forward.awaits(_POD, quiet) is not awaited:
             await asyncio.sleep(0.01)
@@ -98,8 +98,8 @@ async def test_nobody_awaits_an_answer_of_another_pod() -> None:
 
 
 def test_where_pods_share_an_address_they_are_told_apart_by_their_ports() -> None:
-    first = Address(ip="127.0.0.1", port=20_001, shown="240.97.0.1")
-    assert first.has(Place("127.0.0.1", 20_001))
-    assert not first.has(Place("127.0.0.1", 20_002))
-    assert _POD.has(Place(_IP, 1))
-    assert not _POD.has(Place("127.97.201.9", 1))
+    first = PodAddress(ip="127.0.0.1", port=20_001, shown="240.97.0.1")
+    assert first.has(HostPort("127.0.0.1", 20_001))
+    assert not first.has(HostPort("127.0.0.1", 20_002))
+    assert _POD.has(HostPort(_IP, 1))
+    assert not _POD.has(HostPort("127.97.201.9", 1))

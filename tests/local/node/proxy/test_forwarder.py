@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.local.node.proxy.addresses import Place
-from modelyard.local.node.proxy.forwarder import Busy, Forward
+from modelyard.local.node.proxy.addresses import HostPort
+from modelyard.local.node.proxy.forwarder import AddressInUse, Forwarder
 from tests.local.node.proxy.loops import on_both_loops
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Server:
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
         self.connected = self.served = 0
-        self.place = Place("", 0)
+        self.place = HostPort("", 0)
         self.broken = 0
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +50,7 @@ class Server:
 async def _server(serve: Serve, host: str = "127.97.200.1") -> AsyncIterator[Server]:
     server = Server(serve)
     listening = await asyncio.start_server(server.handle, host, 0)
-    server.place = Place(host, listening.sockets[0].getsockname()[1])
+    server.place = HostPort(host, listening.sockets[0].getsockname()[1])
     try:
         yield server
     finally:
@@ -61,8 +61,8 @@ async def _server(serve: Serve, host: str = "127.97.200.1") -> AsyncIterator[Ser
 
 
 @asynccontextmanager
-async def _forward(*targets: Place) -> AsyncIterator[Forward]:
-    forward = Forward([_free_place()])
+async def _forward(*targets: HostPort) -> AsyncIterator[Forwarder]:
+    forward = Forwarder([_free_place()])
     forward.aim(targets)
     try:
         yield forward
@@ -70,14 +70,14 @@ async def _forward(*targets: Place) -> AsyncIterator[Forward]:
         await forward.stop()
 
 
-def _free_place(host: str = "127.96.200.1") -> Place:
+def _free_place(host: str = "127.96.200.1") -> HostPort:
     with socket.socket() as probe:
         probe.bind((host, 0))
-        return Place(host, probe.getsockname()[1])
+        return HostPort(host, probe.getsockname()[1])
 
 
 @asynccontextmanager
-async def _connected(forward: Forward) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def _connected(forward: Forwarder) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection(*forward.place)
     try:
         async with asyncio.timeout(_SECONDS):
@@ -180,7 +180,7 @@ async def test_two_hundred_streams_at_once_are_spread_evenly() -> None:
             writer.write(f"data: {number}\n".encode())
             await writer.drain()
 
-    async def read(forward: Forward) -> int:
+    async def read(forward: Forwarder) -> int:
         async with _connected(forward) as (reader, writer):
             writer.write(b"go\n")
             return len((await reader.read()).splitlines())
@@ -322,8 +322,8 @@ async def test_the_next_place_is_taken_when_the_first_is_busy() -> None:
     with socket.socket() as holder:
         holder.bind(first)
         holder.listen()
-        forward = Forward([first, second])
+        forward = Forwarder([first, second])
         assert forward.place == second
         await forward.stop()
-        with pytest.raises(Busy, match=rf"on {first}: Address already in use; end the program"):
-            Forward([first])
+        with pytest.raises(AddressInUse, match=rf"on {first}: Address already in use; end the program"):
+            Forwarder([first])

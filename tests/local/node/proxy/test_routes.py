@@ -6,7 +6,7 @@ from typing import Any
 
 from modelyard.core.objects import Stored
 from modelyard.core.resources import SERVICE, Key
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.node.proxy.routes import Route, routes
 from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
 
@@ -48,8 +48,8 @@ def test_a_route_has_its_own_address_and_the_ready_endpoints() -> None:
         Route(
             service=_KEY,
             port=8080,
-            choices=(Place(_IP, 8080), Place(_IP, 38080)),
-            endpoints=(Place("240.97.0.1", 8000), Place("240.97.0.2", 8000)),
+            choices=(HostPort(_IP, 8080), HostPort(_IP, 38080)),
+            endpoints=(HostPort("240.97.0.1", 8000), HostPort("240.97.0.2", 8000)),
         )
     ]
 
@@ -96,10 +96,10 @@ def test_a_node_port_is_offered_at_the_first_loopback_address_too() -> None:
     service = _service({"port": 8080, "nodePort": 30123}, type="NodePort")
     found = routes([service], [_slice(_endpoint("a"))], many=True)
     assert [(route.port, route.choices[0]) for route in found] == [
-        (8080, Place(_IP, 8080)),
-        (0, Place("127.0.0.1", 30123)),
+        (8080, HostPort(_IP, 8080)),
+        (0, HostPort("127.0.0.1", 30123)),
     ]
-    assert found[0].endpoints == found[1].endpoints == (Place("a", 8000),)
+    assert found[0].endpoints == found[1].endpoints == (HostPort("a", 8000),)
 
 
 def test_a_service_without_an_address_has_no_route() -> None:

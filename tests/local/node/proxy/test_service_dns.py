@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from modelyard.core.resources import Key
-from modelyard.local.node.proxy.addresses import Place
-from modelyard.local.node.proxy.service_dns import local_names
+from modelyard.local.node.proxy.addresses import HostPort
+from modelyard.local.node.proxy.service_dns import resolve_names
 
 _IP = "127.96.3.4"
 _SERVICES = {
-    Key("team", "yard"): {8080: Place(_IP, 8080)},
-    Key("team", "web"): {80: Place("127.96.5.6", 30080), 443: Place("127.96.5.6", 443)},
-    Key("other", "yard"): {8080: Place("127.96.7.8", 8080)},
+    Key("team", "yard"): {8080: HostPort(_IP, 8080)},
+    Key("team", "web"): {80: HostPort("127.96.5.6", 30080), 443: HostPort("127.96.5.6", 443)},
+    Key("other", "yard"): {8080: HostPort("127.96.7.8", 8080)},
 }
 
 
@@ -36,7 +36,7 @@ _SERVICES = {
     ],
 )
 def test_a_name_becomes_the_place_of_its_service(text: str, expected: str) -> None:
-    assert local_names(text, _SERVICES, "team") == expected
+    assert resolve_names(text, _SERVICES, "team") == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_name_becomes_the_place_of_its_service(text: str, expected: str) -> No
     ],
 )
 def test_a_port_that_moved_is_named_also_where_it_was_left_out(text: str, expected: str) -> None:
-    assert local_names(text, _SERVICES, "team") == expected
+    assert resolve_names(text, _SERVICES, "team") == expected
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_a_port_that_moved_is_named_also_where_it_was_left_out(text: str, expect
     ],
 )
 def test_what_is_no_name_of_a_service_is_left_alone(text: str) -> None:
-    assert local_names(text, _SERVICES, "team") == text
+    assert resolve_names(text, _SERVICES, "team") == text
 
 
 def test_a_name_without_a_namespace_needs_the_pods_own() -> None:
-    assert local_names("http://yard:8080", _SERVICES) == "http://yard:8080"
+    assert resolve_names("http://yard:8080", _SERVICES) == "http://yard:8080"

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from modelyard.core.resources import Key
 from modelyard.local.controlplane import ControlPlane
-from modelyard.local.node.proxy.addresses import Address, Addresses, Place
-from modelyard.local.node.proxy.service_dns import local_names
-from modelyard.local.node.proxy.service_proxy import Services
+from modelyard.local.node.proxy.addresses import HostPort, PodAddress, PodAddresses
+from modelyard.local.node.proxy.service_dns import resolve_names
+from modelyard.local.node.proxy.service_proxy import ServiceProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,8 +35,8 @@ class Machine(Struct):
 
     plane: ControlPlane
     node: str
-    addresses: Addresses
-    services: Services
+    addresses: PodAddresses
+    services: ServiceProxy
 
     @asynccontextmanager
     async def pod(self, app: str) -> AsyncIterator[str]:
@@ -51,7 +51,7 @@ class Machine(Struct):
             yield name
         await self.plane.admin.delete(f"{_PODS}/{name}?gracePeriodSeconds=0")
 
-    async def report(self, name: str, address: Address, *, ready: bool) -> None:
+    async def report(self, name: str, address: PodAddress, *, ready: bool) -> None:
         status = {
             "phase": "Running",
             "podIP": address.shown,
@@ -73,7 +73,7 @@ class Machine(Struct):
 
 
 @asynccontextmanager
-async def _answering(address: Address, text: str) -> AsyncIterator[None]:
+async def _answering(address: PodAddress, text: str) -> AsyncIterator[None]:
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(text.encode())
         writer.close()
@@ -90,8 +90,8 @@ async def machine(request: pytest.FixtureRequest, plane: ControlPlane, client: C
     # A new one for each test: of a node that has been silent for a minute, Kubernetes says that no pod is ready.
     node = f"played-{uuid4().hex[:8]}"
     await plane.admin.create("/api/v1/nodes", {"metadata": {"name": node}})
-    addresses = Addresses(many=request.param)
-    apiserver = Place("127.0.0.1", urlsplit(plane.url).port or 0)
+    addresses = PodAddresses(many=request.param)
+    apiserver = HostPort("127.0.0.1", urlsplit(plane.url).port or 0)
     async with _serving(client, apiserver, addresses, many=request.param) as services:
         yield Machine(plane, node, addresses, services)
     await plane.admin.delete(f"/api/v1/nodes/{node}")
@@ -99,12 +99,12 @@ async def machine(request: pytest.FixtureRequest, plane: ControlPlane, client: C
 
 @asynccontextmanager
 async def _serving(
-    client: Client, apiserver: Place, addresses: Addresses | None = None, *, many: bool = True
-) -> AsyncIterator[Services]:
-    services = Services(addresses or Addresses(many=many), apiserver, many=many)
+    client: Client, apiserver: HostPort, addresses: PodAddresses | None = None, *, many: bool = True
+) -> AsyncIterator[ServiceProxy]:
+    services = ServiceProxy(addresses or PodAddresses(many=many), apiserver, many=many)
     running = asyncio.create_task(services.run(client))
     async with asyncio.timeout(_SECONDS):
-        await services.settled()
+        await services.synced()
     try:
         yield services
     finally:
@@ -113,7 +113,7 @@ async def _serving(
             await running
 
 
-async def _answer(place: Place) -> str:
+async def _answer(place: HostPort) -> str:
     """Return who answers at a place; empty: nobody listens there, or somebody stops to just now."""
     try:
         reader, writer = await asyncio.open_connection(*place)
@@ -133,7 +133,7 @@ async def _until(question: Callable[[], Awaitable[object]], expected: object) ->
             await asyncio.sleep(0.02)
 
 
-async def _place(machine: Machine, name: str) -> Place:
+async def _place(machine: Machine, name: str) -> HostPort:
     async with asyncio.timeout(_SECONDS):
         while Key("default", name) not in machine.services.places:
             await asyncio.sleep(0.02)
@@ -144,15 +144,15 @@ async def _place(machine: Machine, name: str) -> Place:
 @pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])
 async def test_a_service_is_reached_at_its_own_address_and_port(machine: Machine) -> None:
     async with machine.service("own") as spec, machine.pod("own") as pod:
-        await _until(lambda: _answer(Place(spec["clusterIP"], _PORT)), pod)
-        assert machine.services.places[Key("default", "own")] == {_PORT: Place(spec["clusterIP"], _PORT)}
+        await _until(lambda: _answer(HostPort(spec["clusterIP"], _PORT)), pod)
+        assert machine.services.places[Key("default", "own")] == {_PORT: HostPort(spec["clusterIP"], _PORT)}
 
 
 async def test_a_name_leads_a_local_process_to_the_pods(machine: Machine) -> None:
     async with machine.service("named") as _, machine.pod("named") as pod:
         place = await _place(machine, "named")
         await _until(lambda: _answer(place), pod)
-        assert local_names("http://named.default.svc:8080", machine.services.places) == f"http://{place}"
+        assert resolve_names("http://named.default.svc:8080", machine.services.places) == f"http://{place}"
 
 
 async def test_only_ready_pods_answer_and_without_any_callers_are_refused(machine: Machine) -> None:
@@ -182,7 +182,7 @@ async def test_a_service_that_is_deleted_listens_no_more(machine: Machine) -> No
 
 async def test_a_node_port_is_reached_at_the_first_loopback_address(machine: Machine) -> None:
     async with machine.service("offered", type="NodePort") as spec, machine.pod("offered") as pod:
-        await _until(lambda: _answer(Place("127.0.0.1", spec["ports"][0]["nodePort"])), pod)
+        await _until(lambda: _answer(HostPort("127.0.0.1", spec["ports"][0]["nodePort"])), pod)
 
 
 @pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])
@@ -208,10 +208,10 @@ async def test_the_api_server_is_reached_by_its_service(machine: Machine) -> Non
 
 @pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])
 async def test_three_machines_of_one_computer_each_reach_their_own_api_server(machine: Machine, client: Client) -> None:
-    here = Place("127.0.0.1", urlsplit(machine.plane.url).port or 0)
+    here = HostPort("127.0.0.1", urlsplit(machine.plane.url).port or 0)
     async with _serving(client, here), _serving(client, here) as third:
         assert third.places[Key("default", "kubernetes")] == {443: here}
-        assert Key("default", "kubernetes") not in third.busy
+        assert Key("default", "kubernetes") not in third.unreachable
 
 
 async def test_services_stay_as_they_are_while_the_api_server_is_away(machine: Machine) -> None:

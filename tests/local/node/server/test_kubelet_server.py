@@ -17,9 +17,9 @@ from msgspec import Struct
 from modelyard.core.resources import Key
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.node.node_status import FEATURES
-from modelyard.local.node.pods.probes import Asked
+from modelyard.local.node.pods.probes import ContainerAccess
 from modelyard.local.node.process.path_mapping import Mapped, Paths
-from modelyard.local.node.server.kubelet_server import Kubelet
+from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.server.terminal import Terminal
 from modelyard.local.node.storage.pod_folders import ContainerFolder, PodFolder
 
@@ -39,7 +39,7 @@ class Node(Struct):
     port: int = 0
     pods: dict[Key, str] = {}
     running: set[str] = set()
-    entered: Asked | None = None
+    entered: ContainerAccess | None = None
 
     def uid(self, pod: Key) -> str | None:
         return self.pods.get(pod)
@@ -47,7 +47,7 @@ class Node(Struct):
     def is_running(self, uid: str, container: str) -> bool:
         return uid in self.running
 
-    def asked(self, uid: str, container: str) -> Asked | None:
+    def access(self, uid: str, container: str) -> ContainerAccess | None:
         return self.entered
 
     async def add_pod(self) -> str:
@@ -87,7 +87,7 @@ class Node(Struct):
 @pytest.fixture
 async def node(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Node]:
     node = Node(plane, tmp_path, f"node-{uuid4().hex[:8]}", pods={}, running=set())
-    async with Kubelet(tmp_path, node, plane.node_trust()).serving() as node.port:
+    async with KubeletServer(tmp_path, node, plane.node_trust()).serving() as node.port:
         await plane.admin.create("/api/v1/nodes", {"metadata": {"name": node.name}})
         status = {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -183,7 +183,7 @@ async def test_kubectl_runs_a_command_with_what_the_container_has(node: Node, tm
     (tmp_path / "weights").write_text("whole\n")
     env = {"NAME": "yard", "PATH": os.environ["PATH"]}
     async with aiohttp.ClientSession() as session:
-        node.entered = Asked(session, "127.0.0.1", None, (), env, str(tmp_path), paths.local)
+        node.entered = ContainerAccess(session, "127.0.0.1", None, (), env, str(tmp_path), paths.local)
         assert await node.exec(pod, "--", "cat", "/models/weights") == (0, "whole\n", "")
         script = "pwd; echo $NAME; echo wrong >&2; exit 3"
         code, output, complaint = await node.exec(pod, "--", "sh", "-c", script)
@@ -211,7 +211,7 @@ async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def _asked(node: Node, user: str | None, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
+async def _access(node: Node, user: str | None, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
     context = ssl.create_default_context(cafile=str(node.plane.ca))
     if user:
         authority = node.plane._authority
@@ -225,12 +225,12 @@ async def _asked(node: Node, user: str | None, path: str) -> AsyncIterator[aioht
 async def test_only_the_api_server_may_ask(node: Node) -> None:
     pod = await node.add_pod()
     node.files(pod).log.write_text("secret\n")
-    async with _asked(node, "somebody", f"/containerLogs/default/{pod}/main") as response:
+    async with _access(node, "somebody", f"/containerLogs/default/{pod}/main") as response:
         assert (response.status, await response.text()) == (403, "only the API server may ask; use `kubectl logs`")
     with pytest.raises(aiohttp.ClientError):
-        async with _asked(node, None, "/healthz"):
+        async with _access(node, None, "/healthz"):
             pass
-    async with _asked(node, "modelyard-apiserver", "/healthz") as response:
+    async with _access(node, "modelyard-apiserver", "/healthz") as response:
         assert (response.status, await response.text()) == (200, "ok")
 
 
@@ -247,7 +247,7 @@ async def test_only_the_api_server_may_ask(node: Node) -> None:
 async def test_questions_that_make_no_sense_are_refused(node: Node, path: str, status: int) -> None:
     pod = await node.add_pod()
     node.files(pod).log.write_text("one\n")
-    async with _asked(node, "modelyard-apiserver", path.replace("POD", pod)) as response:
+    async with _access(node, "modelyard-apiserver", path.replace("POD", pod)) as response:
         assert response.status == status
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.local.node.server.log_rotation import shorten
+from modelyard.local.node.server.log_rotation import trim
 from modelyard.local.node.server.log_times import LogTimes
-from modelyard.local.node.server.logs import Wanted, read_log
+from modelyard.local.node.server.logs import PodLogOptions, read_log
 from modelyard.local.node.storage.pod_folders import PodFolder
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Log:
         os.utime(self.file, (at, at))
         self.times.note()
 
-    async def read(self, goes_on: Callable[[], bool] = lambda: False, **wanted: object) -> str:
-        asked = Wanted(**wanted)  # type: ignore[arg-type]
-        return b"".join([piece async for piece in read_log(self.file, asked, self.times, goes_on)]).decode()
+    async def read(self, goes_on: Callable[[], bool] = lambda: False, **options: object) -> str:
+        access = PodLogOptions(**options)  # type: ignore[arg-type]
+        return b"".join([piece async for piece in read_log(self.file, access, self.times, goes_on)]).decode()
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ async def test_who_follows_gets_what_is_added_until_the_process_ends(log: Log) -
     pieces: list[bytes] = []
 
     async def follow() -> None:
-        async for piece in read_log(log.file, Wanted(follow=True, timestamps=True), log.times, lambda: running):
+        async for piece in read_log(log.file, PodLogOptions(follow=True, timestamps=True), log.times, lambda: running):
             pieces.append(piece)
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
@@ -180,7 +180,7 @@ async def test_of_a_log_that_is_too_long_the_oldest_lines_are_forgotten(log: Log
     lines = [f"{number:07}\n" for number in range(100_000)]
     log.write("".join(lines[:-1]), minute=0)
     log.write(lines[-1], minute=1)
-    shorten(log.file, most=400_000)
+    trim(log.file, most=400_000)
     assert log.file.stat().st_blocks * 512 < 300_000
     kept = (await log.read()).splitlines(keepends=True)
     assert 20_000 < len(kept) < 30_000
@@ -195,9 +195,9 @@ async def test_of_a_log_that_is_too_long_the_oldest_lines_are_forgotten(log: Log
 async def test_who_reads_more_slowly_than_a_log_forgets_gets_whole_lines(log: Log) -> None:
     log.write("".join(f"{number:07}\n" for number in range(100_000)))
     pieces = []
-    async for piece in read_log(log.file, Wanted(), log.times):
+    async for piece in read_log(log.file, PodLogOptions(), log.times):
         pieces.append(piece)
-        shorten(log.file, most=400_000)
+        trim(log.file, most=400_000)
     *text, last = b"".join(pieces).decode().split("\n")
     assert (text[0], text[-1], last) == ("0000000", "0099999", "")
     assert all(len(line) == 7 for line in text)

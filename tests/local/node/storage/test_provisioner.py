@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.local.node.storage.provisioner import PROVISIONER, Claims
+from modelyard.local.node.storage.provisioner import PROVISIONER, VolumeProvisioner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from modelyard.kube.client import Client
     from modelyard.local.controlplane import ControlPlane
-    from modelyard.local.raw_client import Admin
+    from modelyard.local.raw_client import RawClient
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -27,7 +27,7 @@ _VOLUMES = "/api/v1/persistentvolumes"
 
 @asynccontextmanager
 async def _serving(client: Client, state: Path) -> AsyncIterator[None]:
-    running = asyncio.create_task(Claims(client, state).run())
+    running = asyncio.create_task(VolumeProvisioner(client, state).run())
     try:
         yield
     finally:
@@ -37,35 +37,35 @@ async def _serving(client: Client, state: Path) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def admin(plane: ControlPlane) -> Admin:
+def admin(plane: ControlPlane) -> RawClient:
     return plane.admin
 
 
-async def _until(admin: Admin, path: str, reached: Callable[[Json], object]) -> Json:
+async def _until(admin: RawClient, path: str, reached: Callable[[Json], object]) -> Json:
     async with asyncio.timeout(_SECONDS):
         while not reached(found := await admin.get(path)):
             await asyncio.sleep(0.05)
     return found
 
 
-async def _until_gone(admin: Admin, path: str) -> None:
+async def _until_gone(admin: RawClient, path: str) -> None:
     async with asyncio.timeout(_SECONDS):
         while await admin.answers(path):
             await asyncio.sleep(0.05)
 
 
-async def _claim(admin: Admin, name: str, **spec: Any) -> None:
+async def _claim(admin: RawClient, name: str, **spec: Any) -> None:
     wanted = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Gi"}}, **spec}
     await admin.create(_CLAIMS, {"metadata": {"name": name}, "spec": wanted})
 
 
-async def _bound(admin: Admin, name: str) -> Json:
+async def _bound(admin: RawClient, name: str) -> Json:
     claim = await _until(admin, f"{_CLAIMS}/{name}", lambda found: found["status"]["phase"] == "Bound")
     return await admin.get(f"{_VOLUMES}/{claim['spec']['volumeName']}")
 
 
 async def test_a_claim_without_a_class_is_bound_to_a_folder_that_only_we_can_read(
-    client: Client, admin: Admin, tmp_path: Path
+    client: Client, admin: RawClient, tmp_path: Path
 ) -> None:
     async with _serving(client, tmp_path):
         await _until(admin, "/apis/storage.k8s.io/v1/storageclasses", lambda found: found["items"])
@@ -79,7 +79,7 @@ async def test_a_claim_without_a_class_is_bound_to_a_folder_that_only_we_can_rea
         await admin.delete(f"{_CLAIMS}/models")
 
 
-async def test_the_folder_goes_away_with_its_claim(client: Client, admin: Admin, tmp_path: Path) -> None:
+async def test_the_folder_goes_away_with_its_claim(client: Client, admin: RawClient, tmp_path: Path) -> None:
     async with _serving(client, tmp_path):
         await _claim(admin, "brief", storageClassName="standard")
         volume = await _bound(admin, "brief")
@@ -91,7 +91,9 @@ async def test_the_folder_goes_away_with_its_claim(client: Client, admin: Admin,
         assert not folder.exists()
 
 
-async def test_what_happened_while_we_were_away_is_made_up_for(client: Client, admin: Admin, tmp_path: Path) -> None:
+async def test_what_happened_while_we_were_away_is_made_up_for(
+    client: Client, admin: RawClient, tmp_path: Path
+) -> None:
     async with _serving(client, tmp_path):
         await _claim(admin, "left", storageClassName="standard")
         left = await _bound(admin, "left")
@@ -106,7 +108,7 @@ async def test_what_happened_while_we_were_away_is_made_up_for(client: Client, a
         await admin.delete(f"{_CLAIMS}/new")
 
 
-async def test_a_class_that_retains_keeps_the_folder(client: Client, admin: Admin, tmp_path: Path) -> None:
+async def test_a_class_that_retains_keeps_the_folder(client: Client, admin: RawClient, tmp_path: Path) -> None:
     kept = {"metadata": {"name": "kept"}, "provisioner": PROVISIONER, "reclaimPolicy": "Retain"}
     await admin.create("/apis/storage.k8s.io/v1/storageclasses", kept)
     async with _serving(client, tmp_path):
@@ -123,7 +125,7 @@ async def test_a_class_that_retains_keeps_the_folder(client: Client, admin: Admi
         await admin.delete(path)
 
 
-async def test_the_path_that_a_volume_names_is_never_removed(client: Client, admin: Admin, tmp_path: Path) -> None:
+async def test_the_path_that_a_volume_names_is_never_removed(client: Client, admin: RawClient, tmp_path: Path) -> None:
     precious = tmp_path / "home"
     precious.mkdir()
     volume = {

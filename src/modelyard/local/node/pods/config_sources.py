@@ -23,7 +23,7 @@ class ConfigMissing(ModelyardError):
     """Something that a container needs is not there, or not as it should be; the message names it."""
 
 
-class Sources:
+class ConfigSources:
     """The Secrets and ConfigMaps of one namespace, each read once."""
 
     def __init__(self, client: Client, namespace: str) -> None:

@@ -21,11 +21,11 @@ from modelyard.kube.errors import KubeError
 from modelyard.local.clock import timestamp
 from modelyard.local.node.pods import probes
 from modelyard.local.node.pods.config_sources import ConfigMissing
-from modelyard.local.node.pods.pod_events import Warned
-from modelyard.local.node.process.container_state import MESSAGE_BYTES, Ended, Running, View, Waiting
+from modelyard.local.node.pods.pod_events import PodWarning
+from modelyard.local.node.process.container_state import MESSAGE_BYTES, ContainerStatus, Running, Terminated, Waiting
 from modelyard.local.node.process.images import NoProgram
 from modelyard.local.node.process.process import Process
-from modelyard.local.node.process.reaper import Record, read_record, write_record
+from modelyard.local.node.process.reaper import ContainerRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +49,14 @@ BACK_OFF: Final = Waiting("CrashLoopBackOff", "the container has ended and is st
 Prepare = Callable[[], Awaitable["Prepared"]]
 
 
-class Heard(Struct, frozen=True):
+class ContainerCallbacks(Struct, frozen=True):
     """Who hears of what becomes of a container."""
 
     changed: Callable[[], None]
-    warned: Callable[[Warned], None]
+    warning: Callable[[PodWarning], None]
 
 
-class ContainerLife:
+class ContainerWorker:
     """One container of a pod."""
 
     def __init__(
@@ -66,18 +66,18 @@ class ContainerLife:
         prepare: Prepare,
         folder: ContainerFolder,
         grace: float,
-        heard: Heard,
+        callbacks: ContainerCallbacks,
     ) -> None:
         self.container = container
         self._policy, self._prepare, self._folder = policy, prepare, folder
         self._grace = self._end_within = grace
-        self._heard = heard
+        self._callbacks = callbacks
         self._stop, self._ending, self._started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._unhealthy = ""
         self._process: Process | None = None
-        self._asked: probes.Asked | None = None
+        self._access: probes.ContainerAccess | None = None
         self._failures = 0
-        self.view = self._remembered(read_record(folder.record))
+        self.status = self._remembered(read_record(folder.record))
 
     @property
     def is_running(self) -> bool:
@@ -85,18 +85,18 @@ class ContainerLife:
         return self._process is not None
 
     @property
-    def asked(self) -> probes.Asked | None:
+    def access(self) -> probes.ContainerAccess | None:
         """How commands reach it; None: it does not run."""
-        return self._asked
+        return self._access
 
     @property
     def succeeded(self) -> bool:
         """Whether it has ended for good, and well."""
-        return isinstance(self.view.state, Ended) and self.view.state.succeeded
+        return isinstance(self.status.state, Terminated) and self.status.state.succeeded
 
     def hold(self, waiting: Waiting) -> None:
         """Say why it has not been started yet."""
-        if isinstance(self.view.state, Waiting):
+        if isinstance(self.status.state, Waiting):
             self._show(state=waiting)
 
     async def has_started(self) -> None:
@@ -107,7 +107,7 @@ class ContainerLife:
         """Run it until it has ended for good, or was told to stop."""
         self._folder.make()
         try:
-            while not self._stop.is_set() and not isinstance(self.view.state, Ended):
+            while not self._stop.is_set() and not isinstance(self.status.state, Terminated):
                 await self._once()
         finally:
             self._started.set()
@@ -133,7 +133,9 @@ class ContainerLife:
             # The record still says that it runs: should only the node have stopped, it is started again.
             self._show(state=ended, ready=False, started=False)
         elif self._is_last(ended):
-            write_record(self._folder.record, Record(restarts=self.view.restarts, ended=ended, last=self.view.last))
+            write_record(
+                self._folder.record, ContainerRecord(restarts=self.status.restarts, ended=ended, last=self.status.last)
+            )
             self._show(state=ended, ready=False, started=False)
         else:
             await self._back_off(ended)
@@ -150,14 +152,14 @@ class ContainerLife:
             retry = min(2 * retry, _LONGEST_RETRY)
         return None
 
-    async def _run(self, prepared: Prepared) -> Ended:
+    async def _run(self, prepared: Prepared) -> Terminated:
         self._unhealthy, began, started = "", time.monotonic(), timestamp()
         try:
             process = await self._begin(prepared, started)
         except (OSError, ValueError) as error:
             self._failures += 1
             program = prepared.launch.argv[0]
-            return Ended(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
+            return Terminated(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
         self._show(state=Running(started))
         code = await self._attend(process, prepared)
         self._failures = 1 if time.monotonic() - began > _FORGIVEN_AFTER else self._failures + 1
@@ -177,14 +179,14 @@ class ContainerLife:
 
     async def _attend(self, process: Process, prepared: Prepared) -> int:
         """Return the exit code of a process that is probed and watched meanwhile."""
-        self._process, self._asked = process, prepared.asked
+        self._process, self._access = process, prepared.access
         if not self._stop.is_set():
             self._ending.clear()
             self._end_within = self._grace
         try:
             async with asyncio.TaskGroup() as group:
                 watching = [
-                    group.create_task(self._welcome_and_probe(prepared.asked)),
+                    group.create_task(self._welcome_and_probe(prepared.access)),
                     group.create_task(process.watch_memory()),
                     group.create_task(self._end_when_told(process, prepared)),
                 ]
@@ -192,26 +194,26 @@ class ContainerLife:
                 for task in watching:
                     task.cancel()
         finally:
-            self._process = self._asked = None
+            self._process = self._access = None
             process.kill()
         return code
 
-    async def _welcome_and_probe(self, asked: probes.Asked) -> None:
+    async def _welcome_and_probe(self, access: probes.ContainerAccess) -> None:
         hook = self.container.lifecycle.post_start
         if hook is not None:
             try:
-                await probes.perform(hook, asked, _LONGEST_HOOK)
-            except probes.Bad as bad:
-                return self._give_up(f"the postStart hook failed: {bad}")
-        told = probes.Told(self._has_started, self._is_ready, self._warn, self._is_unhealthy)
-        return await probes.watch(self.container, asked, told)
+                await probes.perform(hook, access, _LONGEST_HOOK)
+            except probes.ProbeFailed as failure:
+                return self._give_up(f"the postStart hook failed: {failure}")
+        callbacks = probes.ProbeCallbacks(self._has_started, self._is_ready, self._warn, self._is_unhealthy)
+        return await probes.watch(self.container, access, callbacks)
 
     async def _end_when_told(self, process: Process, prepared: Prepared) -> None:
         await self._ending.wait()
         began, hook = time.monotonic(), self.container.lifecycle.pre_stop
         if hook is not None and self._end_within > 0:
-            with suppress(probes.Bad):
-                await probes.perform(hook, prepared.asked, self._end_within)
+            with suppress(probes.ProbeFailed):
+                await probes.perform(hook, prepared.access, self._end_within)
         used = time.monotonic() - began
         await process.end(max(self._end_within - used, _LEAST_GRACE if hook else 0))
 
@@ -236,14 +238,14 @@ class ContainerLife:
         self._ending.set()
 
     def _warn(self, why: str) -> None:
-        self._heard.warned(Warned("Unhealthy", f"container {self.container.name}: {why}"))
+        self._callbacks.warning(PodWarning("Unhealthy", f"container {self.container.name}: {why}"))
 
-    async def _back_off(self, ended: Ended) -> None:
-        write_record(self._folder.record, Record(restarts=self.view.restarts + 1, last=ended))
+    async def _back_off(self, ended: Terminated) -> None:
+        write_record(self._folder.record, ContainerRecord(restarts=self.status.restarts + 1, last=ended))
         self._show(state=BACK_OFF, last=ended, ready=False, started=False)
         await self._pause(min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE))
         if not self._stop.is_set():
-            self.view = msgspec.structs.replace(self.view, restarts=self.view.restarts + 1)
+            self.status = msgspec.structs.replace(self.status, restarts=self.status.restarts + 1)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until it is told to stop."""
@@ -251,36 +253,36 @@ class ContainerLife:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
 
-    def _is_last(self, ended: Ended) -> bool:
+    def _is_last(self, ended: Terminated) -> bool:
         return self._policy == "Never" or (self._policy == "OnFailure" and ended.succeeded)
 
     def _show(self, **changes: Any) -> None:
-        view = msgspec.structs.replace(self.view, **changes)
-        if view != self.view:
-            self.view = view
-            self._heard.changed()
+        status = msgspec.structs.replace(self.status, **changes)
+        if status != self.status:
+            self.status = status
+            self._callbacks.changed()
 
     def _remember(self, process: Process, started: str, prepared: Prepared) -> None:
-        record = Record(
+        record = ContainerRecord(
             pid=process.pid,
             birth=process.birth,
             folder=str(self._folder.folder),
             started=started,
-            restarts=self.view.restarts,
-            last=self.view.last,
+            restarts=self.status.restarts,
+            last=self.status.last,
             remove=prepared.launch.remove,
         )
         write_record(self._folder.record, record)
 
-    def _remembered(self, record: Record) -> View:
+    def _remembered(self, record: ContainerRecord) -> ContainerStatus:
         """Return where the container stands when the node begins to look after it."""
-        view = View(self.container.name, self.container.image, last=record.last, restarts=record.restarts)
+        status = ContainerStatus(self.container.name, self.container.image, last=record.last, restarts=record.restarts)
         if record.ended is not None:
-            return msgspec.structs.replace(view, state=record.ended)
+            return msgspec.structs.replace(status, state=record.ended)
         if not record.pid:
-            return view
-        lost = Ended(137, "NodeStopped", record.started, timestamp(), "it ended together with the node")
-        return msgspec.structs.replace(view, **{"state" if self._policy == "Never" else "last": lost})
+            return status
+        lost = Terminated(137, "NodeStopped", record.started, timestamp(), "it ended together with the node")
+        return msgspec.structs.replace(status, **{"state" if self._policy == "Never" else "last": lost})
 
     def _make_room(self) -> None:
         """Keep the log of the run before, and no message of it."""
@@ -289,10 +291,10 @@ class ContainerLife:
         self._folder.termination.unlink(missing_ok=True)
         self._folder.termination.touch(mode=0o600)
 
-    def _how_it_ended(self, process: Process, code: int, started: str) -> Ended:
+    def _how_it_ended(self, process: Process, code: int, started: str) -> Terminated:
         reason = "OOMKilled" if process.out_of_memory else "Error" if code else "Completed"
         message = self._last_words(code) or self._unhealthy
-        return Ended(code, reason, started, timestamp(), message)
+        return Terminated(code, reason, started, timestamp(), message)
 
     def _last_words(self, code: int) -> str:
         """Return the termination message: what the process left for it, else, if the pod wants that, its last lines."""

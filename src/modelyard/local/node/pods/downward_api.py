@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
-class Self(Struct, frozen=True):
+class PodContext(Struct, frozen=True):
     """A pod, as it sees itself."""
 
     meta: Metadata
     spec: PodSpec
     ip: str
     """Where its programs listen."""
-    machine: Mapping[str, str]
+    capacity: Mapping[str, str]
     """What the whole machine has; the limit of whoever has none of his own."""
 
 
-def field(pod: Self, path: str) -> str:
+def read_field(pod: PodContext, path: str) -> str:
     """Return one field of the pod."""
     meta, spec = pod.meta, pod.spec
     if keyed := _KEYED.fullmatch(path):
@@ -60,14 +60,14 @@ def field(pod: Self, path: str) -> str:
     return known[path]
 
 
-def amount(pod: Self, container: Container, ref: ResourceRef) -> str:
+def read_resource(pod: PodContext, container: Container, ref: ResourceRef) -> str:
     """Return what a container asks for or is limited to, in units of the divisor and rounded up."""
     named = {each.name: each for each in (*pod.spec.init_containers, *pod.spec.containers)}
     side, _, resource = ref.resource.partition(".")
     resources = named.get(ref.container_name, container).resources
     stated = (resources.limits if side == "limits" else resources.requests).get(resource)
     if stated is None and side == "limits":
-        stated = pod.machine.get(resource)
+        stated = pod.capacity.get(resource)
     divisor = quantity(ref.divisor) or quantity(1)
     return str(math.ceil(quantity(stated or 0) / divisor))
 

@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from modelyard.local.node.pods.config_sources import ConfigMissing
-from modelyard.local.node.pods.downward_api import amount, field
+from modelyard.local.node.pods.downward_api import read_field, read_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from modelyard.local.node.pods.config_sources import Content, Sources
-    from modelyard.local.node.pods.downward_api import Self
+    from modelyard.local.node.pods.config_sources import ConfigSources, Content
+    from modelyard.local.node.pods.downward_api import PodContext
     from modelyard.local.node.pods.podspec import Container, EnvFrom, KeyRef, ValueFrom
 
 Env = dict[str, str]
@@ -52,7 +52,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else env.get(match[1], match[0]), text)
 
 
-async def environment(container: Container, pod: Self, sources: Sources, given: Env) -> Env:
+async def environment(container: Container, pod: PodContext, sources: ConfigSources, given: Env) -> Env:
     """Return the variables of a container, who may refer to those it is given; ConfigMissing when one is missing."""
     env: Env = {}
     for group in container.env_from:
@@ -67,7 +67,7 @@ async def environment(container: Container, pod: Self, sources: Sources, given: 
     return env
 
 
-async def _group(group: EnvFrom, pod: Self, sources: Sources) -> Env:
+async def _group(group: EnvFrom, pod: PodContext, sources: ConfigSources) -> Env:
     ref = group.secret_ref or group.config_map_ref
     if ref is None:
         return {}
@@ -80,11 +80,11 @@ async def _group(group: EnvFrom, pod: Self, sources: Sources) -> Env:
     return {f"{group.prefix}{key}": _text(value, kind, ref.name, key) for key, value in content.items()}
 
 
-async def _value(source: ValueFrom, container: Container, pod: Self, sources: Sources) -> str | None:
+async def _value(source: ValueFrom, container: Container, pod: PodContext, sources: ConfigSources) -> str | None:
     if source.field_ref is not None:
-        return field(pod, source.field_ref.field_path)
+        return read_field(pod, source.field_ref.field_path)
     if source.resource_field_ref is not None:
-        return amount(pod, container, source.resource_field_ref)
+        return read_resource(pod, container, source.resource_field_ref)
     if source.secret_key_ref is not None:
         ref = source.secret_key_ref
         return _key("Secret", ref, pod, await sources.secret(ref.name))
@@ -94,7 +94,7 @@ async def _value(source: ValueFrom, container: Container, pod: Self, sources: So
     return None
 
 
-def _key(kind: str, ref: KeyRef, pod: Self, content: Content | None) -> str | None:
+def _key(kind: str, ref: KeyRef, pod: PodContext, content: Content | None) -> str | None:
     if content is not None and ref.key in content:
         return _text(content[ref.key], kind, ref.name, ref.key)
     if ref.optional:
@@ -105,7 +105,7 @@ def _key(kind: str, ref: KeyRef, pod: Self, content: Content | None) -> str | No
     raise ConfigMissing(f"{where} has no key {ref.key}; add the key, or correct the reference")
 
 
-def _missing(kind: str, pod: Self, name: str) -> ConfigMissing:
+def _missing(kind: str, pod: PodContext, name: str) -> ConfigMissing:
     return ConfigMissing(f"{kind} {pod.meta.namespace}/{name} does not exist; create it, or correct the reference")
 
 

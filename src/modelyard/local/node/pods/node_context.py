@@ -12,18 +12,18 @@ from modelyard.kube.client import Client
 from modelyard.local.node.pods.gpus import Gpus
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.node.process.podman import Podman
-from modelyard.local.node.proxy.addresses import Address, Addresses
-from modelyard.local.node.proxy.service_dns import Places
+from modelyard.local.node.proxy.addresses import PodAddress, PodAddresses
+from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
-Drain = Callable[[Address], Awaitable[None]]
+Drain = Callable[[PodAddress], Awaitable[None]]
 """Waits until nobody is sent to a pod any more, and all who were have their answers."""
 
 
-async def nobody_to_wait_for(pod: Address) -> None:
+async def no_drain(pod: PodAddress) -> None:
     """Wait for nobody: nobody is sent to pods here."""
 
 
-class Pace(Struct, frozen=True):
+class Timings(Struct, frozen=True):
     """How often, and how long, in seconds."""
 
     lease: float = 10.0
@@ -36,21 +36,21 @@ class Pace(Struct, frozen=True):
     """How long to wait for an earlier node of the same folder to be gone."""
 
 
-class Site(Struct, frozen=True):
+class NodeContext(Struct, frozen=True):
     """The machine and the cluster, as pods meet them."""
 
     client: Client
     state: Path
     images: ImageTable
     podman: Podman
-    addresses: Addresses
+    addresses: PodAddresses
     gpus: Gpus
     capacity: Mapping[str, str]
-    places: Callable[[], Places]
+    places: Callable[[], ServiceAddresses]
     """Where Services are reached now."""
     session: aiohttp.ClientSession
     """For probes."""
     env: Mapping[str, str]
     """The variables that every process gets."""
     drain: Drain
-    pace: Pace = Pace()
+    timings: Timings = Timings()

@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 _QUIET_SECONDS: Final = 600.0
 
 
-class Warned(Struct, frozen=True):
+class PodWarning(Struct, frozen=True):
     """One piece of news."""
 
     reason: str
     note: str
 
 
-class Warnings:
+class PodWarnings:
     """The news of one pod that are still to be told."""
 
     def __init__(self) -> None:
-        self._pending: list[Warned] = []
-        self._told: dict[Warned, float] = {}
+        self._pending: list[PodWarning] = []
+        self._told: dict[PodWarning, float] = {}
 
-    def add(self, warned: Warned) -> bool:
+    def add(self, warning: PodWarning) -> bool:
         """Take a piece of news; return whether it is to be told."""
         now = time.monotonic()
-        if now - self._told.get(warned, -_QUIET_SECONDS) < _QUIET_SECONDS:
+        if now - self._told.get(warning, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False
-        self._told[warned] = now
-        self._pending.append(warned)
+        self._told[warning] = now
+        self._pending.append(warning)
         return True
 
-    def take(self) -> list[Warned]:
+    def take(self) -> list[PodWarning]:
         """Return what is to be told, once."""
         taken, self._pending = self._pending, []
         return taken
 
 
-def event(pod: Stored, node: str, warned: Warned) -> Json:
+def event(pod: Stored, node: str, warning: PodWarning) -> Json:
     """Return the Event that tells a piece of news about a pod."""
     reporter = Reporter("modelyard.dev/node", node, "Watch")
-    return events.event(pod, reporter, warned.reason, warned.note, datetime.now(UTC), warning=True)
+    return events.event(pod, reporter, warning.reason, warning.note, datetime.now(UTC), warning=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from modelyard.local.node.pods.podspec import PodSpec
-from modelyard.local.node.process.container_state import Ended, Running, View, Waiting
+from modelyard.local.node.process.container_state import ContainerStatus, Running, Terminated, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ OVER: Final = frozenset({"Succeeded", "Failed"})
 """The phases that a pod does not leave any more."""
 
 
-class Facts(Struct, frozen=True):
+class PodFacts(Struct, frozen=True):
     """Everything that the status of a pod is made of."""
 
     uid: str
@@ -38,18 +38,18 @@ class Facts(Struct, frozen=True):
     """What the cluster takes for the address of the pod; empty while it has none."""
     started: str
     """When the node first saw the pod."""
-    inits: tuple[View, ...] = ()
-    containers: tuple[View, ...] = ()
+    inits: tuple[ContainerStatus, ...] = ()
+    containers: tuple[ContainerStatus, ...] = ()
     stopping: bool = False
     """Whether the pod is on its way out, so that nothing is started again."""
     overdue: bool = False
     """Whether that is because it was active for longer than it may be."""
 
 
-def pod_status(facts: Facts, before: Json, now: str) -> Json:
+def pod_status(facts: PodFacts, before: Json, now: str) -> Json:
     """Return the fields of the status that the node answers for."""
     before = _without_nulls(before)
-    inits = [_container(view, facts.uid, init=True) for view in facts.inits]
+    inits = [_container(status, facts.uid, init=True) for status in facts.inits]
     return {
         "phase": phase(facts),
         **(_OVERDUE if facts.overdue else {}),
@@ -59,7 +59,7 @@ def pod_status(facts: Facts, before: Json, now: str) -> Json:
         **({"podIP": facts.address, "podIPs": [{"ip": facts.address}]} if facts.address else {}),
         "startTime": before.get("startTime", facts.started),
         **({"initContainerStatuses": inits} if inits else {}),
-        "containerStatuses": [_container(view, facts.uid) for view in facts.containers],
+        "containerStatuses": [_container(status, facts.uid) for status in facts.containers],
     }
 
 
@@ -75,72 +75,72 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
-def phase(facts: Facts) -> str:
+def phase(facts: PodFacts) -> str:
     """Sum the pod up in one word."""
-    if facts.overdue and not any(isinstance(view.state, Running) for view in (*facts.inits, *facts.containers)):
+    if facts.overdue and not any(isinstance(status.state, Running) for status in (*facts.inits, *facts.containers)):
         return "Failed"
     if _init_failed(facts):
         return "Failed"
     if not is_initialized(facts):
         return "Pending"
-    if facts.containers and all(_is_over(view.state) for view in facts.containers) and _stays_over(facts):
-        return "Succeeded" if all(_succeeded(view.state) for view in facts.containers) else "Failed"
-    if any(_never_ran(view) for view in facts.containers):
+    if facts.containers and all(_is_over(status.state) for status in facts.containers) and _stays_over(facts):
+        return "Succeeded" if all(_succeeded(status.state) for status in facts.containers) else "Failed"
+    if any(_never_ran(status) for status in facts.containers):
         return "Pending"
     return "Running"
 
 
-def is_initialized(facts: Facts) -> bool:
+def is_initialized(facts: PodFacts) -> bool:
     """Whether all init containers have done their work, and those that stay have started."""
-    if not all(_never_ran(view) for view in facts.containers):
+    if not all(_never_ran(status) for status in facts.containers):
         return True
     sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
-    return all(view.started if view.name in sidecars else _succeeded(view.state) for view in facts.inits)
+    return all(status.started if status.name in sidecars else _succeeded(status.state) for status in facts.inits)
 
 
-def _init_failed(facts: Facts) -> bool:
+def _init_failed(facts: PodFacts) -> bool:
     sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
-    work = [view for view in facts.inits if view.name not in sidecars]
-    failed = any(_is_over(view.state) and not _succeeded(view.state) for view in work)
+    work = [status for status in facts.inits if status.name not in sidecars]
+    failed = any(_is_over(status.state) and not _succeeded(status.state) for status in work)
     return failed and (facts.stopping or facts.spec.restart_policy == "Never")
 
 
-def _stays_over(facts: Facts) -> bool:
+def _stays_over(facts: PodFacts) -> bool:
     """Whether containers that have ended are not started again."""
     policy = facts.spec.restart_policy
-    everything = all(_succeeded(view.state) for view in facts.containers)
+    everything = all(_succeeded(status.state) for status in facts.containers)
     return facts.stopping or policy == "Never" or (policy == "OnFailure" and everything)
 
 
 def _is_over(state: State) -> bool:
-    return isinstance(state, Ended)
+    return isinstance(state, Terminated)
 
 
 def _succeeded(state: State) -> bool:
-    return isinstance(state, Ended) and state.succeeded
+    return isinstance(state, Terminated) and state.succeeded
 
 
-def _never_ran(view: View) -> bool:
-    return isinstance(view.state, Waiting) and view.last is None
+def _never_ran(status: ContainerStatus) -> bool:
+    return isinstance(status.state, Waiting) and status.last is None
 
 
-def _container(view: View, uid: str, *, init: bool = False) -> Json:
-    ran = not _never_ran(view)
+def _container(status: ContainerStatus, uid: str, *, init: bool = False) -> Json:
+    ran = not _never_ran(status)
     return {
-        "name": view.name,
-        "image": view.image,
+        "name": status.name,
+        "image": status.image,
         "imageID": "",
-        "state": _state(view.state, _id(view, uid)),
-        "lastState": _state(view.last, _id(view, uid, back=1)) if view.last else {},
-        "ready": _succeeded(view.state) or view.ready if init else view.ready,
-        "restartCount": view.restarts,
-        "started": view.started,
-        **({"containerID": _id(view, uid)} if ran else {}),
+        "state": _state(status.state, _id(status, uid)),
+        "lastState": _state(status.last, _id(status, uid, back=1)) if status.last else {},
+        "ready": _succeeded(status.state) or status.ready if init else status.ready,
+        "restartCount": status.restarts,
+        "started": status.started,
+        **({"containerID": _id(status, uid)} if ran else {}),
     }
 
 
-def _id(view: View, uid: str, back: int = 0) -> str:
-    return f"modelyard://{uid}/{view.name}/{max(0, view.restarts - back)}"
+def _id(status: ContainerStatus, uid: str, back: int = 0) -> str:
+    return f"modelyard://{uid}/{status.name}/{max(0, status.restarts - back)}"
 
 
 def _state(state: State, identity: str) -> Json:
@@ -160,18 +160,18 @@ def _state(state: State, identity: str) -> Json:
     }
 
 
-def _conditions(facts: Facts, before: Sequence[Json], now: str) -> list[Json]:
+def _conditions(facts: PodFacts, before: Sequence[Json], now: str) -> list[Json]:
     """Return our conditions, and those of others as they are."""
     old = {entry["type"]: entry for entry in before}
     ours = {name: _timed(name, *truth, old.get(name, {}), now) for name, truth in _truths(facts, old).items()}
     return [*ours.values(), *(entry for name, entry in old.items() if name not in _OURS)]
 
 
-def _truths(facts: Facts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
+def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
     """Say of each condition whether it holds, and why it does not."""
     over = phase(facts) if phase(facts) in OVER else ""
-    waiting = [view.name for view in facts.inits if not (_succeeded(view.state) or view.started)]
-    unready = [view.name for view in facts.containers if not view.ready]
+    waiting = [status.name for status in facts.inits if not (_succeeded(status.state) or status.started)]
+    unready = [status.name for status in facts.containers if not status.ready]
     initialized = is_initialized(facts) or over == "Succeeded"
     all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over)
     gates = [gate.condition_type for gate in facts.spec.readiness_gates]

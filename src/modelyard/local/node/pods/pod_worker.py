@@ -19,11 +19,11 @@ from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import EVENT, POD
 from modelyard.kube.errors import Conflict, KubeError, NotFound
 from modelyard.local.clock import timestamp
-from modelyard.local.node.pods.container_worker import ContainerLife, Heard, waits_for
-from modelyard.local.node.pods.downward_api import Self
-from modelyard.local.node.pods.launch import Preparing
-from modelyard.local.node.pods.pod_events import Warnings, event
-from modelyard.local.node.pods.pod_status import OVER, Facts, changed, pod_status
+from modelyard.local.node.pods.container_worker import ContainerCallbacks, ContainerWorker, waits_for
+from modelyard.local.node.pods.downward_api import PodContext
+from modelyard.local.node.pods.launch import Launcher
+from modelyard.local.node.pods.pod_events import PodWarnings, event
+from modelyard.local.node.pods.pod_status import OVER, PodFacts, changed, pod_status
 from modelyard.local.node.pods.podspec import pod_spec
 from modelyard.local.node.pods.volumes import Volumes
 from modelyard.local.node.process.container_state import CREATING, INITIALIZING
@@ -31,10 +31,10 @@ from modelyard.local.node.storage.pod_folders import PodFolder
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Metadata, Stored
-    from modelyard.local.node.pods.node_context import Site
-    from modelyard.local.node.pods.pod_events import Warned
+    from modelyard.local.node.pods.node_context import NodeContext
+    from modelyard.local.node.pods.pod_events import PodWarning
     from modelyard.local.node.pods.podspec import Container
-    from modelyard.local.node.pods.probes import Asked
+    from modelyard.local.node.pods.probes import ContainerAccess
     from modelyard.local.node.process.container_state import Waiting
 
 _log = structlog.get_logger()
@@ -49,19 +49,19 @@ _VANISHED_GRACE: Final = 2.0
 _DRAIN_SHARE: Final = 0.8
 
 
-class PodLife:
+class PodWorker:
     """One pod of this node."""
 
-    def __init__(self, site: Site, pod: Stored) -> None:
-        self._site, self._pod = site, pod
+    def __init__(self, context: NodeContext, pod: Stored) -> None:
+        self._context, self._pod = context, pod
         self._spec, self._uid, self._seen = pod_spec(pod), pod.meta.uid, timestamp()
-        self._folder = PodFolder(site.state, self._uid)
-        self._address = site.addresses.take(self._uid, self._spec.ports)
-        about = Self(pod.meta, self._spec, self._address.ip, site.capacity)
-        self._volumes = Volumes(site.client, about, self._folder)
-        self._preparing = Preparing(site, about, self._address, self._volumes)
+        self._folder = PodFolder(context.state, self._uid)
+        self._address = context.addresses.take(self._uid, self._spec.ports)
+        about = PodContext(pod.meta, self._spec, self._address.ip, context.capacity)
+        self._volumes = Volumes(context.client, about, self._folder)
+        self._launcher = Launcher(context, about, self._address, self._volumes)
         self._news, self._stopped, self._deleted, self._gone = (asyncio.Event() for _ in range(4))
-        self._warnings = Warnings()
+        self._warnings = PodWarnings()
         self._leaving = self._overdue = False
         self._over_by = float("inf")
         self._farewell: asyncio.Task[None] | None = None
@@ -77,11 +77,11 @@ class PodLife:
 
     def is_running(self, container: str) -> bool:
         """Whether a container runs now."""
-        return any(life.is_running for life in self._all if life.container.name == container)
+        return any(worker.is_running for worker in self._all if worker.container.name == container)
 
-    def asked(self, container: str) -> Asked | None:
+    def access(self, container: str) -> ContainerAccess | None:
         """Return how commands reach a container; None: it does not run."""
-        return next((life.asked for life in self._all if life.container.name == container), None)
+        return next((worker.access for worker in self._all if worker.container.name == container), None)
 
     def update(self, pod: Stored) -> None:
         """Take a version of the pod; an older one than is known changes nothing."""
@@ -91,7 +91,7 @@ class PodLife:
         self._news.set()
         if pod.meta.deleting and not self._deleted.is_set():
             self._deleted.set()
-            if any(life.is_running for life in self._containers):
+            if any(worker.is_running for worker in self._containers):
                 self._farewell = asyncio.create_task(self._drain_and_stop())
             else:
                 self._stop(self._grace_left)
@@ -105,7 +105,7 @@ class PodLife:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._grace_left * _DRAIN_SHARE):
-                    await self._site.drain(self._address)
+                    await self._context.drain(self._address)
         finally:
             if not self._stopped.is_set():
                 self._stop(self._grace_left)
@@ -115,8 +115,8 @@ class PodLife:
         self._gone.set()
         self._deleted.set()
         if self._stopped.is_set():
-            for life in self._all:
-                life.kill()
+            for worker in self._all:
+                worker.kill()
         else:
             self._stop(min(self._spec.termination_grace_period_seconds, _VANISHED_GRACE))
 
@@ -127,52 +127,54 @@ class PodLife:
         self._gone.set()
         self._stop(min(self._spec.termination_grace_period_seconds, longest))
 
-    def again(self) -> PodLife:
+    def again(self) -> PodWorker:
         """Return the same pod at the beginning of its life."""
-        life = PodLife(self._site, self._pod)
+        worker = PodWorker(self._context, self._pod)
         if self._gone.is_set():
-            life.vanish()
-        return life
+            worker.vanish()
+        return worker
 
     async def run(self) -> None:
         """Live until the object is gone, or the node is left."""
         if self._pod.status.get("phase") not in OVER:
             await self._live_and_tell()
-        self._site.gpus.give_back(self._uid)
+        self._context.gpus.give_back(self._uid)
         await self._deleted.wait()
         if not self._gone.is_set():
             await self._confirm()
         await self._gone.wait()
         if not self._leaving:
             self._folder.remove()
-            self._site.addresses.give_back(self._uid)
+            self._context.addresses.give_back(self._uid)
 
     @property
-    def _all(self) -> tuple[ContainerLife, ...]:
+    def _all(self) -> tuple[ContainerWorker, ...]:
         return (*self._inits, *self._containers)
 
-    def _life(self, container: Container, policy: str) -> ContainerLife:
+    def _life(self, container: Container, policy: str) -> ContainerWorker:
         folder = self._folder.container(container.name)
-        prepare = partial(self._preparing.prepare, container, folder)
+        prepare = partial(self._launcher.prepare, container, folder)
         grace = self._spec.termination_grace_period_seconds
-        return ContainerLife(container, policy, prepare, folder, grace, Heard(self._news.set, self._warn))
+        return ContainerWorker(
+            container, policy, prepare, folder, grace, ContainerCallbacks(self._news.set, self._warn)
+        )
 
-    def _warn(self, warned: Warned) -> None:
-        if self._warnings.add(warned):
+    def _warn(self, warning: PodWarning) -> None:
+        if self._warnings.add(warning):
             self._news.set()
 
     def _stop(self, grace: float) -> None:
         self._stopped.set()
         self._over_by = time.monotonic() + grace
-        for life in self._containers:
-            life.stop(grace)
+        for worker in self._containers:
+            worker.stop(grace)
         # Those who stay beside the containers are there for them until the end.
-        if not any(life.is_running for life in self._containers):
+        if not any(worker.is_running for worker in self._containers):
             self._stop_inits(grace)
 
     def _stop_inits(self, grace: float) -> None:
-        for life in self._inits:
-            life.stop(grace)
+        for worker in self._inits:
+            worker.stop(grace)
 
     async def _live_and_tell(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -217,15 +219,15 @@ class PodLife:
         return None
 
     def _hold(self, waiting: Waiting) -> None:
-        for life in self._all:
-            life.hold(waiting)
+        for worker in self._all:
+            worker.hold(waiting)
         if self._inits and waiting is CREATING:
-            for life in self._containers:
-                life.hold(INITIALIZING)
+            for worker in self._containers:
+                worker.hold(INITIALIZING)
 
     async def _renew_volumes(self) -> None:
         while self._volumes.may_change:
-            await asyncio.sleep(self._site.pace.volumes)
+            await asyncio.sleep(self._context.timings.volumes)
             try:
                 await self._volumes.prepare()
             except (ModelyardError, OSError) as error:
@@ -233,20 +235,20 @@ class PodLife:
 
     async def _initialize(self, group: asyncio.TaskGroup) -> bool:
         """Run the init containers one after the other; return whether the others may start."""
-        for life in self._inits:
-            if life.container.is_sidecar:
-                group.create_task(life.run())
-                await life.has_started()
+        for worker in self._inits:
+            if worker.container.is_sidecar:
+                group.create_task(worker.run())
+                await worker.has_started()
                 continue
-            await life.run()
-            if not life.succeeded:
+            await worker.run()
+            if not worker.succeeded:
                 return False
         return not self._stopped.is_set()
 
     async def _run_containers(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for life in self._containers:
-                group.create_task(life.run())
+            for worker in self._containers:
+                group.create_task(worker.run())
 
     async def _keep_telling(self) -> None:
         while True:
@@ -271,9 +273,9 @@ class PodLife:
         return None
 
     async def _tell_warnings(self) -> None:
-        for warned in self._warnings.take():
+        for warning in self._warnings.take():
             try:
-                await self._site.client.create(EVENT, event(self._pod, self._spec.node_name, warned))
+                await self._context.client.create(EVENT, event(self._pod, self._spec.node_name, warning))
             except KubeError as error:
                 _log.warning("event is not written", pod=str(self._pod.meta.key), error=str(error))
 
@@ -283,16 +285,16 @@ class PodLife:
         if patch:
             # With the UID, so that a successor of the same name is left alone.
             body = {"metadata": {"uid": self._uid}, "status": patch}
-            self.update(await self._site.client.merge_patch(POD, self._pod.meta.key, body, "status"))
+            self.update(await self._context.client.merge_patch(POD, self._pod.meta.key, body, "status"))
 
-    def _facts(self) -> Facts:
-        return Facts(
+    def _facts(self) -> PodFacts:
+        return PodFacts(
             uid=self._uid,
             spec=self._spec,
             address=self._address.shown,
             started=self._seen,
-            inits=tuple(life.view for life in self._inits),
-            containers=tuple(life.view for life in self._containers),
+            inits=tuple(worker.status for worker in self._inits),
+            containers=tuple(worker.status for worker in self._containers),
             stopping=self._stopped.is_set(),
             overdue=self._overdue,
         )
@@ -301,7 +303,7 @@ class PodLife:
         """Say that nothing of the pod runs any more, so that its object can go."""
         while not self._gone.is_set():
             try:
-                return await self._site.client.delete(POD, self._pod.meta.key, self._uid, grace=0)
+                return await self._context.client.delete(POD, self._pod.meta.key, self._uid, grace=0)
             except (NotFound, Conflict):
                 return None
             except KubeError as error:

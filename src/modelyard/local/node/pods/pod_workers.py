@@ -12,15 +12,15 @@ import structlog
 
 from modelyard.core.resources import POD
 from modelyard.kube.watch import Target, follow
-from modelyard.local.node.pods.pod_worker import PodLife
+from modelyard.local.node.pods.pod_worker import PodWorker
 from modelyard.local.node.storage.pod_folders import PodFolder, pod_uids
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
     from modelyard.kube.errors import KubeError
-    from modelyard.local.node.pods.node_context import Site
-    from modelyard.local.node.pods.probes import Asked
+    from modelyard.local.node.pods.node_context import NodeContext
+    from modelyard.local.node.pods.probes import ContainerAccess
 
 _log = structlog.get_logger()
 
@@ -28,53 +28,53 @@ _LEAVE_SECONDS: Final = 10.0
 _LEAVE_SLACK: Final = 5.0
 
 
-class Pods:
+class PodWorkers:
     """The pods of one node."""
 
-    def __init__(self, site: Site, node: str) -> None:
-        self._site, self._node = site, node
-        self._lives: dict[str, PodLife] = {}
+    def __init__(self, context: NodeContext, node: str) -> None:
+        self._context, self._node = context, node
+        self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Run all pods, until cancelled; then end their processes."""
         target = Target(POD, field_selector=f"spec.nodeName={self._node}")
         try:
-            await follow(self._site.client, target, self)
+            await follow(self._context.client, target, self)
         finally:
             await self._leave()
 
     def uid(self, pod: Key) -> str | None:
         """Return the UID of a pod of this node by its name; the newest, should there be two."""
-        named = [uid for uid, life in self._lives.items() if life.pod.meta.key == pod]
+        named = [uid for uid, worker in self._workers.items() if worker.pod.meta.key == pod]
         return named[-1] if named else None
 
     def is_running(self, uid: str, container: str) -> bool:
         """Whether a container runs now."""
-        return uid in self._lives and self._lives[uid].is_running(container)
+        return uid in self._workers and self._workers[uid].is_running(container)
 
-    def asked(self, uid: str, container: str) -> Asked | None:
+    def access(self, uid: str, container: str) -> ContainerAccess | None:
         """Return how commands reach a container; None: it does not run."""
-        return self._lives[uid].asked(container) if uid in self._lives else None
+        return self._workers[uid].access(container) if uid in self._workers else None
 
     def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - lives compare revisions themselves
         """Take these as all pods of the node."""
         present = {item.meta.uid for item in items}
-        for uid in self._lives.keys() - present:
-            self._lives[uid].vanish()
-        for uid in set(pod_uids(self._site.state)) - present - self._lives.keys():
-            PodFolder(self._site.state, uid).remove()
+        for uid in self._workers.keys() - present:
+            self._workers[uid].vanish()
+        for uid in set(pod_uids(self._context.state)) - present - self._workers.keys():
+            PodFolder(self._context.state, uid).remove()
         for item in items:
             self.upsert(item)
 
     def upsert(self, item: Stored) -> None:
         """Take a new or changed pod."""
         uid = item.meta.uid
-        if uid in self._lives:
-            self._lives[uid].update(item)
+        if uid in self._workers:
+            self._workers[uid].update(item)
             return
         try:
-            self._lives[uid] = PodLife(self._site, item)
+            self._workers[uid] = PodWorker(self._context, item)
         except Exception:
             _log.exception("bug in the birth of a pod", pod=str(item.meta.key))
         else:
@@ -82,8 +82,8 @@ class Pods:
 
     def remove(self, item: Stored) -> None:
         """Take that a pod is gone."""
-        if item.meta.uid in self._lives:
-            self._lives[item.meta.uid].vanish()
+        if item.meta.uid in self._workers:
+            self._workers[item.meta.uid].vanish()
 
     def trouble(self, error: KubeError | None) -> None:
         """Hear why pods cannot be followed at the moment."""
@@ -93,17 +93,17 @@ class Pods:
     async def _supervised(self, uid: str) -> None:
         while True:
             try:
-                await self._lives[uid].run()
+                await self._workers[uid].run()
                 break
             except Exception:
-                _log.exception("bug in the life of a pod", pod=str(self._lives[uid].pod.meta.key))
-            await asyncio.sleep(self._site.pace.after_bug)
-            self._lives[uid] = self._lives[uid].again()
-        del self._lives[uid], self._tasks[uid]
+                _log.exception("bug in the life of a pod", pod=str(self._workers[uid].pod.meta.key))
+            await asyncio.sleep(self._context.timings.after_bug)
+            self._workers[uid] = self._workers[uid].again()
+        del self._workers[uid], self._tasks[uid]
 
     async def _leave(self) -> None:
-        for life in self._lives.values():
-            life.leave(_LEAVE_SECONDS)
+        for worker in self._workers.values():
+            worker.leave(_LEAVE_SECONDS)
         tasks = list(self._tasks.values())
         if not tasks:
             return

@@ -17,7 +17,7 @@ import aiohttp
 from msgspec import Struct
 
 from modelyard.local.node.pods.podspec import Container, Port, Probe
-from modelyard.local.node.process.reaper import end_group
+from modelyard.local.node.process.reaper import kill_group
 
 if TYPE_CHECKING:
     from modelyard.local.node.pods.podspec import Action, HttpGet
@@ -35,7 +35,7 @@ def _by_itself(terminal: bool) -> tuple[str, ...]:  # noqa: ARG001 - a process o
     return ()
 
 
-class Asked(Struct, frozen=True):
+class ContainerAccess(Struct, frozen=True):
     """How to reach one container."""
 
     session: aiohttp.ClientSession
@@ -51,41 +51,41 @@ class Asked(Struct, frozen=True):
     """Returns the words before a command that is to run in the container, with or without a terminal."""
 
 
-class Bad(Exception):
+class ProbeFailed(Exception):
     """The answer was bad; the text says how."""
 
 
-async def perform(action: Action, asked: Asked, seconds: float) -> None:
-    """Do what a probe or a hook says; `Bad` when it fails or takes longer than it may."""
+async def perform(action: Action, access: ContainerAccess, seconds: float) -> None:
+    """Do what a probe or a hook says; `ProbeFailed` when it fails or takes longer than it may."""
     try:
         async with asyncio.timeout(seconds):
-            await _perform(action, asked)
+            await _perform(action, access)
     except TimeoutError:
-        raise Bad(f"no answer within {seconds:g} s") from None
+        raise ProbeFailed(f"no answer within {seconds:g} s") from None
     except (ConnectionRefusedError, aiohttp.ClientConnectorError):
-        raise Bad("nothing listens on the port") from None
+        raise ProbeFailed("nothing listens on the port") from None
     except (OSError, aiohttp.ClientError) as error:
-        raise Bad(type(error).__name__) from error
+        raise ProbeFailed(type(error).__name__) from error
 
 
-async def _perform(action: Action, asked: Asked) -> None:
+async def _perform(action: Action, access: ContainerAccess) -> None:
     if action.http_get is not None:
-        await _get(action.http_get, asked)
+        await _get(action.http_get, access)
     elif action.exec is not None:
-        await _run(action.exec.command, asked)
+        await _run(action.exec.command, access)
     elif action.sleep is not None:
         await asyncio.sleep(action.sleep.seconds)
     elif listens := action.tcp_socket or action.grpc:
-        await _connect(listens.host or asked.host, _port(asked, listens.port))
+        await _connect(listens.host or access.host, _port(access, listens.port))
 
 
-async def _get(action: HttpGet, asked: Asked) -> None:
-    host, port = action.host or asked.host, _port(asked, action.port)
+async def _get(action: HttpGet, access: ContainerAccess) -> None:
+    host, port = action.host or access.host, _port(access, action.port)
     url = f"{action.scheme.lower()}://{host}:{port}/{action.path.removeprefix('/')}"
     headers = {header.name: header.value for header in action.http_headers}
-    async with asked.session.get(url, headers=headers, ssl=False, allow_redirects=False) as response:
+    async with access.session.get(url, headers=headers, ssl=False, allow_redirects=False) as response:
         if response.status not in _GOOD:
-            raise Bad(f"HTTP {response.status}")
+            raise ProbeFailed(f"HTTP {response.status}")
 
 
 async def _connect(host: str, port: int) -> None:
@@ -95,34 +95,34 @@ async def _connect(host: str, port: int) -> None:
         await writer.wait_closed()
 
 
-async def _run(command: tuple[str, ...], asked: Asked) -> None:
+async def _run(command: tuple[str, ...], access: ContainerAccess) -> None:
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        *asked.enter(False),
-        *(asked.localize(word) for word in command),
+        *access.enter(False),
+        *(access.localize(word) for word in command),
         stdin=quiet,
         stdout=quiet,
         stderr=quiet,
-        env=dict(asked.env),
-        cwd=asked.folder,
+        env=dict(access.env),
+        cwd=access.folder,
         start_new_session=True,
     )
     try:
         code = await process.wait()
     finally:
-        end_group(process.pid)
+        kill_group(process.pid)
     if code:
-        raise Bad(f"exit code {code}")
+        raise ProbeFailed(f"exit code {code}")
 
 
-def _port(asked: Asked, port: int | str) -> int:
-    if asked.only_port is not None:
-        return asked.only_port
+def _port(access: ContainerAccess, port: int | str) -> int:
+    if access.only_port is not None:
+        return access.only_port
     if isinstance(port, int):
         return port
-    named = {each.name: each.container_port for each in asked.ports}
+    named = {each.name: each.container_port for each in access.ports}
     if port not in named:
-        raise Bad(f"there is no port named {port}")
+        raise ProbeFailed(f"there is no port named {port}")
     return named[port]
 
 
@@ -145,7 +145,7 @@ class Tally:
         return False if self._bad >= self._probe.failure_threshold else None
 
 
-class Told(Struct, frozen=True):
+class ProbeCallbacks(Struct, frozen=True):
     """Who hears of what the probes find."""
 
     started: Callable[[], None]
@@ -156,61 +156,61 @@ class Told(Struct, frozen=True):
     """Hears why the container must be ended."""
 
 
-async def watch(container: Container, asked: Asked, told: Told) -> None:
+async def watch(container: Container, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     """Ask a container's probes, until cancelled."""
     if container.startup_probe is not None:
-        await _until_started(container.startup_probe, asked, told)
-    told.started()
+        await _until_started(container.startup_probe, access, callbacks)
+    callbacks.started()
     async with asyncio.TaskGroup() as group:
         if container.liveness_probe is not None:
-            group.create_task(_stay_alive(container.liveness_probe, asked, told))
+            group.create_task(_stay_alive(container.liveness_probe, access, callbacks))
         if container.readiness_probe is None:
-            told.ready(True)
+            callbacks.ready(True)
         else:
-            group.create_task(_stay_ready(container.readiness_probe, asked, told))
+            group.create_task(_stay_ready(container.readiness_probe, access, callbacks))
 
 
-async def _until_started(probe: Probe, asked: Asked, told: Told) -> None:
+async def _until_started(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally = Tally(probe, time.monotonic())
     while True:
-        problem = await _ask(probe, asked)
+        problem = await _ask(probe, access)
         believed = tally.add(time.monotonic(), good=problem is None)
         if believed is True:
             return
         if believed is False:
-            told.unhealthy(f"the startup probe failed: {problem}", probe)
+            callbacks.unhealthy(f"the startup probe failed: {problem}", probe)
         await asyncio.sleep(min(_STARTING_EVERY, probe.period_seconds))
 
 
-async def _stay_alive(probe: Probe, asked: Asked, told: Told) -> None:
+async def _stay_alive(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally = Tally(probe, time.monotonic())
     while True:
-        problem = await _ask(probe, asked)
+        problem = await _ask(probe, access)
         if tally.add(time.monotonic(), good=problem is None) is False:
-            told.unhealthy(f"the liveness probe failed: {problem}", probe)
+            callbacks.unhealthy(f"the liveness probe failed: {problem}", probe)
         await asyncio.sleep(probe.period_seconds)
 
 
-async def _stay_ready(probe: Probe, asked: Asked, told: Told) -> None:
+async def _stay_ready(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally, was_ready = Tally(probe, time.monotonic()), False
     while True:
-        problem = await _ask(probe, asked)
+        problem = await _ask(probe, access)
         believed = tally.add(time.monotonic(), good=problem is None)
         if believed is not None:
-            told.ready(believed)
+            callbacks.ready(believed)
         if believed is False:
-            told.unready(f"the readiness probe failed: {problem}")
+            callbacks.unready(f"the readiness probe failed: {problem}")
         was_ready = was_ready or believed is True
         await asyncio.sleep(probe.period_seconds if was_ready else min(_STARTING_EVERY, probe.period_seconds))
 
 
-async def _ask(probe: Probe, asked: Asked) -> str | None:
+async def _ask(probe: Probe, access: ContainerAccess) -> str | None:
     """Return what was wrong with the answer; None: nothing."""
     try:
-        await perform(probe, asked, probe.timeout_seconds)
-    except Bad as bad:
-        return str(bad)
+        await perform(probe, access, probe.timeout_seconds)
+    except ProbeFailed as failure:
+        return str(failure)
     return None

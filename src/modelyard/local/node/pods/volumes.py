@@ -2,7 +2,7 @@
 
 emptyDir, ConfigMap, Secret, downwardAPI and projected volumes are folders of the pod. A claim is the folder of the
 volume that it is bound to, a hostPath the path itself. Files of Secrets and the like are replaced when their source
-changes, each in one step. How a container finds them is told in `paths`; to a process nothing is read-only.
+changes, each in one step. How a container finds them is told in `path_mapping`; to a process nothing is read-only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import NotFound
 from modelyard.local.files import private_folder, write_private
-from modelyard.local.node.pods.config_sources import ConfigMissing, Sources
-from modelyard.local.node.pods.downward_api import amount, field
+from modelyard.local.node.pods.config_sources import ConfigMissing, ConfigSources
+from modelyard.local.node.pods.downward_api import read_field, read_resource
 from modelyard.local.node.pods.podspec import ClaimSource, HostPath
 from modelyard.local.node.storage.provisioner import PERSISTENT_VOLUME, is_ours, volume_folder
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
     from modelyard.local.node.pods.config_sources import Content
-    from modelyard.local.node.pods.downward_api import Self
+    from modelyard.local.node.pods.downward_api import PodContext
     from modelyard.local.node.pods.podspec import (
         DownwardSource,
         Item,
@@ -70,7 +70,7 @@ Files = dict[str, File]
 class Volumes:
     """The volumes of one pod."""
 
-    def __init__(self, client: Client, pod: Self, folder: PodFolder) -> None:
+    def __init__(self, client: Client, pod: PodContext, folder: PodFolder) -> None:
         self._client, self._pod, self._folder = client, pod, folder
         self._tokens: dict[TokenSource, _Token] = {}
         self._real: dict[str, Path] = {}
@@ -82,7 +82,7 @@ class Volumes:
 
     async def prepare(self) -> None:
         """Make every volume be as it should be now; ConfigMissing when that cannot be done yet."""
-        sources = Sources(self._client, self._pod.meta.namespace)
+        sources = ConfigSources(self._client, self._pod.meta.namespace)
         for volume in self._pod.spec.volumes:
             self._real[volume.name] = await self._prepared(volume, sources)
 
@@ -90,7 +90,7 @@ class Volumes:
         """Return where a prepared volume is."""
         return self._real[name]
 
-    async def _prepared(self, volume: Volume, sources: Sources) -> Path:
+    async def _prepared(self, volume: Volume, sources: ConfigSources) -> Path:
         if volume.persistent_volume_claim is not None:
             return await self._claimed(volume.persistent_volume_claim)
         if volume.ephemeral is not None:
@@ -121,7 +121,7 @@ class Volumes:
         spec = volume.spec
         return str((spec.get("hostPath") or spec.get("local") or {}).get("path", ""))
 
-    async def _files(self, volume: Volume, sources: Sources) -> Files:
+    async def _files(self, volume: Volume, sources: ConfigSources) -> Files:
         if volume.config_map is not None:
             source = volume.config_map
             return _keys(f"ConfigMap {source.name}", source, await sources.config_map(source.name))
@@ -136,13 +136,13 @@ class Volumes:
             f"volume {volume.name} is of a kind that one machine does not have; use a claim or emptyDir"
         )
 
-    async def _projected(self, source: ProjectedSource, sources: Sources) -> Files:
+    async def _projected(self, source: ProjectedSource, sources: ConfigSources) -> Files:
         files: Files = {}
         for part in source.sources:
             files |= await self._projection(part, sources)
         return files
 
-    async def _projection(self, part: Projection, sources: Sources) -> Files:
+    async def _projection(self, part: Projection, sources: ConfigSources) -> Files:
         if part.config_map is not None:
             name = part.config_map.name
             return _keys(f"ConfigMap {name}", part.config_map, await sources.config_map(name))
@@ -160,9 +160,9 @@ class Volumes:
 
     def _field(self, item: Item) -> str:
         if item.field_ref is not None:
-            return field(self._pod, item.field_ref.field_path)
+            return read_field(self._pod, item.field_ref.field_path)
         if item.resource_field_ref is not None:
-            return amount(self._pod, self._pod.spec.containers[0], item.resource_field_ref)
+            return read_resource(self._pod, self._pod.spec.containers[0], item.resource_field_ref)
         return ""
 
     async def _token(self, source: TokenSource) -> bytes:

@@ -23,8 +23,8 @@ class Running(Struct, frozen=True, tag=True):
     since: str
 
 
-class Ended(Struct, frozen=True, tag=True):
-    """It has ended."""
+class Terminated(Struct, frozen=True, tag="Ended"):
+    """It has ended. The tag is the word that the records of every state folder hold."""
 
     code: int
     reason: str
@@ -38,19 +38,19 @@ class Ended(Struct, frozen=True, tag=True):
         return self.code == 0
 
 
-State = Waiting | Running | Ended
+State = Waiting | Running | Terminated
 
 CREATING: Final = Waiting("ContainerCreating")
 INITIALIZING: Final = Waiting("PodInitializing")
 
 
-class View(Struct, frozen=True):
+class ContainerStatus(Struct, frozen=True):
     """One container, as its pod's status shows it."""
 
     name: str
     image: str
     state: State = CREATING
-    last: Ended | None = None
+    last: Terminated | None = None
     """How the run before this one ended."""
     restarts: int = 0
     started: bool = False

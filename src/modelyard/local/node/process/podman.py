@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from modelyard.local.node.process.path_mapping import Mapped
-from modelyard.local.node.proxy.addresses import Address
+from modelyard.local.node.proxy.addresses import PodAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Box(Struct, frozen=True):
 
     name: str
     """Its name for podman or docker, the same at every start, so that a leftover can be found."""
-    address: Address
+    address: PodAddress
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     mounts: tuple[Mapped, ...] = ()

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from modelyard.local.node.process import procfs
 from modelyard.local.node.process.container_state import exit_code
-from modelyard.local.node.process.reaper import end_group, end_marked
+from modelyard.local.node.process.reaper import kill_group, kill_marked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,15 +64,15 @@ class Process:
             )
         finally:
             os.close(descriptor)
-        procfs.sacrifice(process.pid)
+        procfs.prefer_oom_kill(process.pid)
         return cls(process, launch)
 
     async def wait(self) -> int:
         """Return its exit code when it has ended, and end all that it has started."""
         code = exit_code(await self._process.wait())
-        end_group(self.pid)
+        kill_group(self.pid)
         if self._launch.mark:
-            await asyncio.to_thread(end_marked, self._launch.mark)
+            await asyncio.to_thread(kill_marked, self._launch.mark)
         await _remove(self._launch.remove)
         return code
 
@@ -84,11 +84,11 @@ class Process:
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self._process.wait()
-        end_group(self.pid)
+        kill_group(self.pid)
 
     def kill(self) -> None:
         """End it at once."""
-        end_group(self.pid)
+        kill_group(self.pid)
 
     async def watch_memory(self) -> None:
         """Kill it when it holds more memory than it may."""

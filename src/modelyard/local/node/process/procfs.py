@@ -75,7 +75,7 @@ def pids_with(variable: str) -> Iterator[int]:
                     yield int(folder.name)
 
 
-def sacrifice(pid: int) -> None:
+def prefer_oom_kill(pid: int) -> None:
     """Let the system end this process before others, the control plane above all, when memory runs out."""
     with suppress(OSError):
         (_PROC / str(pid) / "oom_score_adj").write_text("500")

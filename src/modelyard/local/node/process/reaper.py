@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from modelyard.local.files import write_private
 from modelyard.local.node.process import procfs
-from modelyard.local.node.process.container_state import Ended
+from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.storage.pod_folders import container_folders
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PASSES: Final = 100
 _PASS_SECONDS: Final = 0.02
 
 
-class Record(Struct, frozen=True):
+class ContainerRecord(Struct, frozen=True):
     """What outlives the node about one container."""
 
     pid: int = 0
@@ -42,9 +42,9 @@ class Record(Struct, frozen=True):
     """Where the container's files were then. In a copy of the state folder, the process is somebody else's."""
     started: str = ""
     restarts: int = 0
-    ended: Ended | None = None
+    ended: Terminated | None = None
     """How it ended, if it is not to run again."""
-    last: Ended | None = None
+    last: Terminated | None = None
     remove: tuple[str, ...] = ()
     """The command that ends it, if it is more than a process."""
 
@@ -54,15 +54,15 @@ class Record(Struct, frozen=True):
         return self.last is not None and self.ended is None and not self.pid
 
 
-def read_record(file: Path) -> Record:
+def read_record(file: Path) -> ContainerRecord:
     """Return what is remembered; nothing when there is no record, or only a broken one."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Record)
+        return msgspec.json.decode(file.read_bytes(), type=ContainerRecord)
     except (OSError, msgspec.MsgspecError):
-        return Record()
+        return ContainerRecord()
 
 
-def write_record(file: Path, record: Record) -> None:
+def write_record(file: Path, record: ContainerRecord) -> None:
     """Remember."""
     write_private(file, msgspec.json.encode(record))
 
@@ -72,22 +72,22 @@ def mark(state: Path) -> str:
     return f"{MARK}={state}"
 
 
-def end_leftovers(state: Path) -> None:
+def reap(state: Path) -> None:
     """End all processes of an earlier node of this state folder, and wait for that. Nobody else's are touched."""
     for record in _own_records(state):
         if record.pid and record.birth and procfs.birth(record.pid) == record.birth:
-            end_group(record.pid)
+            kill_group(record.pid)
         if record.pid and record.remove:
             _run(record.remove)
-    end_marked(mark(state))
+    kill_marked(mark(state))
 
 
-def _own_records(state: Path) -> Iterator[Record]:
+def _own_records(state: Path) -> Iterator[ContainerRecord]:
     found = ((each.folder, read_record(each.record)) for each in container_folders(state))
     return (record for folder, record in found if record.folder == str(folder))
 
 
-def end_marked(variable: str) -> None:
+def kill_marked(variable: str) -> None:
     """End all processes that were started with a variable, also those that have left their group, and wait for that."""
     # More than once: one of them may start another while we look, and dying takes a moment.
     for _ in range(_PASSES):
@@ -100,7 +100,7 @@ def end_marked(variable: str) -> None:
         time.sleep(_PASS_SECONDS)
 
 
-def end_group(leader: int) -> None:
+def kill_group(leader: int) -> None:
     """Kill a process and what it has started; none of them may be there any more."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.files import private_folder, try_lock
-from modelyard.local.node.process.reaper import end_leftovers
+from modelyard.local.node.process.reaper import reap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,12 +31,12 @@ class StateInUse(ModelyardError):
 
 
 @asynccontextmanager
-async def guarded(state: Path, patience: float) -> AsyncIterator[None]:
+async def exclusive_state(state: Path, patience: float) -> AsyncIterator[None]:
     """Be the only node of a state folder, for as long as the block lasts; nothing of an earlier one is left."""
     lock = await _locked(private_folder(state) / "node.lock", patience)
     try:
-        await asyncio.to_thread(end_leftovers, state)
-        async with _guardian(state, lock):
+        await asyncio.to_thread(reap, state)
+        async with _reaper(state, lock):
             yield
     finally:
         os.close(lock)
@@ -57,19 +57,19 @@ async def _locked(file: Path, patience: float) -> int:
 
 
 @asynccontextmanager
-async def _guardian(state: Path, lock: int) -> AsyncIterator[None]:
-    guardian = _Guardian(state, lock)
-    await guardian.start()
-    keeping = asyncio.create_task(guardian.keep())
+async def _reaper(state: Path, lock: int) -> AsyncIterator[None]:
+    reaper = _ReaperProcess(state, lock)
+    await reaper.start()
+    keeping = asyncio.create_task(reaper.keep())
     try:
         yield
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])
-        await guardian.release()
+        await reaper.release()
 
 
-class _Guardian:
+class _ReaperProcess:
     """The process, and another one when it dies."""
 
     def __init__(self, state: Path, lock: int) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
     with suppress(KeyboardInterrupt):
         while os.read(sys.stdin.fileno(), 1):
             pass
-    end_leftovers(Path(sys.argv[1]))
+    reap(Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

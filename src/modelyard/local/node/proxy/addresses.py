@@ -38,7 +38,7 @@ class NoFreeAddress(ModelyardError):
     """There are more pods than addresses."""
 
 
-class Place(NamedTuple):
+class HostPort(NamedTuple):
     """Where something listens."""
 
     host: str
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Address(Struct, frozen=True):
+class PodAddress(Struct, frozen=True):
     """Where one pod listens, and what the cluster is told about it."""
 
     ip: str
@@ -58,20 +58,20 @@ class Address(Struct, frozen=True):
     shown: str
     """The `podIP` of the pod's status."""
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: HostPort) -> bool:
         """Whether it is this pod that listens there."""
         return place.host == self.ip and self.port in (None, place.port)
 
 
-class Addresses:
+class PodAddresses:
     """The addresses of the pods of one node. They depend on the pods' UIDs, so a restart seldom changes one."""
 
     def __init__(self, *, many: bool = MANY) -> None:
         self._many = many
-        self._pods: dict[str, Address] = {}
-        self._shown: dict[str, Address] = {}
+        self._pods: dict[str, PodAddress] = {}
+        self._shown: dict[str, PodAddress] = {}
 
-    def take(self, uid: str, ports: Iterable[int] = ()) -> Address:
+    def take(self, uid: str, ports: Iterable[int] = ()) -> PodAddress:
         """Return the address of a pod that wants to listen on these ports; asking again does not change it."""
         address = self._pods.get(uid)
         if address is None:
@@ -85,16 +85,16 @@ class Addresses:
         if address is not None:
             del self._shown[address.shown]
 
-    def where(self, endpoint: Place) -> Place | None:
+    def where(self, endpoint: HostPort) -> HostPort | None:
         """Return where an endpoint of the cluster really listens; None: its pod is not here."""
         if not endpoint.host.startswith(_SHOWN):
             return endpoint
         address = self._shown.get(endpoint.host)
         if address is not None:
-            return Place(address.ip, address.port or endpoint.port)
-        return Place(_twin(endpoint.host), endpoint.port) if self._many else None
+            return HostPort(address.ip, address.port or endpoint.port)
+        return HostPort(_twin(endpoint.host), endpoint.port) if self._many else None
 
-    def _free(self, uid: str, ports: tuple[int, ...]) -> Address:
+    def _free(self, uid: str, ports: tuple[int, ...]) -> PodAddress:
         start = _number(uid)
         for step in range(_SLOTS):
             high, low = divmod((start + step) % _SLOTS + 1, 256)
@@ -103,15 +103,15 @@ class Addresses:
                 return self._address(shown, ports)
         raise NoFreeAddress(f"all {_SLOTS} pod addresses of this machine are taken; delete pods")
 
-    def _address(self, shown: str, ports: tuple[int, ...]) -> Address:
+    def _address(self, shown: str, ports: tuple[int, ...]) -> PodAddress:
         if self._many:
             # A program of this machine that listens on all addresses has its port on every one of them.
             taken = any(not is_free(port, _twin(shown)) for port in ports)
-            return Address(ip=_twin(shown), port=free_ports(1)[0] if taken else None, shown=shown)
-        return Address(ip=_LOCALHOST, port=free_ports(1)[0], shown=shown)
+            return PodAddress(ip=_twin(shown), port=free_ports(1)[0] if taken else None, shown=shown)
+        return PodAddress(ip=_LOCALHOST, port=free_ports(1)[0], shown=shown)
 
 
-def service_places(cluster_ip: str, port: int, *, many: bool = MANY) -> list[Place]:
+def service_places(cluster_ip: str, port: int, *, many: bool = MANY) -> list[HostPort]:
     """Return where a port of a Service may listen, best first, in the same order at every start.
 
     The second choice is for ports that need the rights of root (80 becomes 30080), and for those that a program which
@@ -119,10 +119,10 @@ def service_places(cluster_ip: str, port: int, *, many: bool = MANY) -> list[Pla
     """
     if many:
         instead = port + _INSTEAD if port + _INSTEAD < 2**16 else port - _INSTEAD
-        return [Place(cluster_ip, port), Place(cluster_ip, instead)]
-    start = _number(str(Place(cluster_ip, port)))
+        return [HostPort(cluster_ip, port), HostPort(cluster_ip, instead)]
+    start = _number(str(HostPort(cluster_ip, port)))
     numbers = (_SERVICE_PORTS[(start + step) % len(_SERVICE_PORTS)] for step in range(_SERVICE_TRIES))
-    return [Place(_LOCALHOST, number) for number in numbers]
+    return [HostPort(_LOCALHOST, number) for number in numbers]
 
 
 def _twin(shown: str) -> str:

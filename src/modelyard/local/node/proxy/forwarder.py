@@ -17,7 +17,7 @@ from modelyard.local.node.proxy.pipe import End
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from modelyard.local.node.proxy.addresses import Address, Place
+    from modelyard.local.node.proxy.addresses import HostPort, PodAddress
 
 _BACKLOG: Final = 1024
 _CONNECT_SECONDS: Final = 5.0
@@ -25,28 +25,28 @@ _PAUSE_SECONDS: Final = 0.5
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Busy(ModelyardError):
+class AddressInUse(ModelyardError):
     """Nobody can listen at any of the places."""
 
 
 class _Target:
     """Who answers, and how much they have to do."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: HostPort) -> None:
         self.place = place
         self.ends: set[End] = set()
         self.turn = 0
 
 
-class Forward:
+class Forwarder:
     """Holds the first of some places that is free, and passes on who connects there. Made inside an event loop."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[HostPort]) -> None:
         self.place, self._socket = _first_free(places)
         self._loop = asyncio.get_running_loop()
         self._listens = False
         self._turn = 0
-        self._targets: dict[Place, _Target] = {}
+        self._targets: dict[HostPort, _Target] = {}
         self._joining: set[asyncio.Task[None]] = set()
         self._ends: dict[End, _Target | None] = {}
 
@@ -55,13 +55,13 @@ class Forward:
         """Whether nobody is connected."""
         return not self._ends and not self._joining
 
-    def awaits(self, address: Address, quiet: float) -> bool:
+    def awaits(self, address: PodAddress, quiet: float) -> bool:
         """Whether somebody waits for an answer of a pod, or had some of it within the last seconds."""
         answering = ((end, target.place) for end, target in self._ends.items() if target)
         return any(address.has(place) and end.is_awaited(quiet) for end, place in answering)
 
-    def aim(self, targets: Iterable[Place]) -> None:
-        """Send new connections to these targets. Without any, nobody listens. `Busy`: the place was lost."""
+    def aim(self, targets: Iterable[HostPort]) -> None:
+        """Send new connections to these targets. Without any, nobody listens. `AddressInUse`: the place was lost."""
         self._targets = {place: self._targets.get(place) or _Target(place) for place in targets}
         if self._targets and not self._listens:
             self._listen()
@@ -89,7 +89,7 @@ class Forward:
         try:
             self._socket.listen(_BACKLOG)
         except OSError as error:  # two may bind the same place, but only one may listen
-            raise _busy([self.place], error) from error
+            raise _in_use([self.place], error) from error
         self._loop.add_reader(self._socket, self._accept)
         self._listens = True
 
@@ -182,7 +182,7 @@ def _load(target: _Target) -> tuple[int, int]:
     return len(target.ends), target.turn
 
 
-def _first_free(places: Sequence[Place]) -> tuple[Place, socket.socket]:
+def _first_free(places: Sequence[HostPort]) -> tuple[HostPort, socket.socket]:
     first: OSError | None = None
     for place in places:
         try:
@@ -190,15 +190,15 @@ def _first_free(places: Sequence[Place]) -> tuple[Place, socket.socket]:
         except OSError as error:
             first = first or error
     assert first is not None
-    raise _busy(places, first)
+    raise _in_use(places, first)
 
 
-def _busy(places: Sequence[Place], why: OSError) -> Busy:
+def _in_use(places: Sequence[HostPort], why: OSError) -> AddressInUse:
     tried = " and ".join(map(str, places[:2]))
-    return Busy(f"nothing can listen on {tried}: {why.strerror}; end the program that uses the port")
+    return AddressInUse(f"nothing can listen on {tried}: {why.strerror}; end the program that uses the port")
 
 
-def _bound(place: Place) -> socket.socket:
+def _bound(place: HostPort) -> socket.socket:
     listening = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET)
     try:
         listening.setblocking(False)

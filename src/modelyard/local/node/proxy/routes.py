@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.resources import Key
-from modelyard.local.node.proxy.addresses import MANY, Place, service_places
+from modelyard.local.node.proxy.addresses import MANY, HostPort, service_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,9 +31,9 @@ class Route(Struct, frozen=True):
     service: Key
     port: int
     """As others know it. 0: the port that the machine itself offers for a Service of type NodePort."""
-    choices: tuple[Place, ...]
+    choices: tuple[HostPort, ...]
     """Where to listen, best first."""
-    endpoints: tuple[Place, ...] = ()
+    endpoints: tuple[HostPort, ...] = ()
     """Who answers, by the addresses that the cluster is shown."""
 
 
@@ -74,10 +74,10 @@ class _Slice(Struct, frozen=True, rename="camel"):
 class _Answering(Struct):
     """The endpoints of one port of one Service."""
 
-    ready: set[Place] = msgspec.field(default_factory=set)
-    leaving: set[Place] = msgspec.field(default_factory=set)
+    ready: set[HostPort] = msgspec.field(default_factory=set)
+    leaving: set[HostPort] = msgspec.field(default_factory=set)
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[HostPort, ...]:
         return tuple(sorted(self.ready or self.leaving))
 
 
@@ -94,7 +94,7 @@ def routes(services: Iterable[Stored], slices: Iterable[Stored], *, many: bool =
     ]
 
 
-def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[Place, ...]]]:
+def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[HostPort, ...]]]:
     service = msgspec.json.decode(item.parts["spec"], type=_Service)
     if service.cluster_ip in _NO_ADDRESS:
         return
@@ -103,7 +103,7 @@ def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[Place,
             continue
         yield port.port, port.name, tuple(service_places(service.cluster_ip, port.port, many=many))
         if port.node_port:
-            yield 0, port.name, (Place(_LOCALHOST, port.node_port),)
+            yield 0, port.name, (HostPort(_LOCALHOST, port.node_port),)
 
 
 def _sort(item: Stored, answering: defaultdict[tuple[Key, str], _Answering]) -> None:
@@ -116,7 +116,7 @@ def _sort(item: Stored, answering: defaultdict[tuple[Key, str], _Answering]) -> 
             continue
         found = answering[service, port.name or ""]
         for endpoint in slice_.endpoints or ():
-            places = [Place(address, port.port) for address in endpoint.addresses[:1]]
+            places = [HostPort(address, port.port) for address in endpoint.addresses[:1]]
             # Unknown counts as ready.
             if endpoint.conditions.ready is not False:
                 found.ready.update(places)

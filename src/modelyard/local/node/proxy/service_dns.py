@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 from modelyard.core.resources import Key
-from modelyard.local.node.proxy.addresses import Place
+from modelyard.local.node.proxy.addresses import HostPort
 
-Places = Mapping[Key, Mapping[int, Place]]
+ServiceAddresses = Mapping[Key, Mapping[int, HostPort]]
 """Where the ports of each Service are reached on this machine."""
 
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -27,12 +27,12 @@ _HOST: Final = re.compile(
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def local_names(text: str, services: Places, namespace: str = "") -> str:
+def resolve_names(text: str, services: ServiceAddresses, namespace: str = "") -> str:
     """Return the text with the names of Services replaced by places. The namespace is that of the pod."""
     return _HOST.sub(partial(_place, services, namespace), text)
 
 
-def _place(services: Places, namespace: str, found: re.Match[str]) -> str:
+def _place(services: ServiceAddresses, namespace: str, found: re.Match[str]) -> str:
     places = services.get(Key(found["namespace"] or namespace, found["service"]))
     if not places or not _is_name(found, places):
         return found[0]
@@ -44,7 +44,7 @@ def _place(services: Places, namespace: str, found: re.Match[str]) -> str:
     return place.host if not found["port"] and place.port == asked else str(place)
 
 
-def _is_name(found: re.Match[str], places: Mapping[int, Place]) -> bool:
+def _is_name(found: re.Match[str], places: Mapping[int, HostPort]) -> bool:
     """Whether this is the name of a Service, and not just a word that looks like it."""
     if found["suffix"] or found.string.endswith("//", 0, found.start()):
         return True

@@ -14,17 +14,17 @@ import structlog
 
 from modelyard.core.resources import SERVICE, Key, Resource
 from modelyard.kube.watch import Target, follow
-from modelyard.local.node.proxy.addresses import MANY, Place
-from modelyard.local.node.proxy.forwarder import Busy, Forward
+from modelyard.local.node.proxy.addresses import MANY, HostPort
+from modelyard.local.node.proxy.forwarder import AddressInUse, Forwarder
 from modelyard.local.node.proxy.routes import Route, routes
-from modelyard.local.store import Mirror
+from modelyard.local.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelyard.kube.client import Client
-    from modelyard.local.node.proxy.addresses import Address, Addresses
-    from modelyard.local.node.proxy.service_dns import Places
+    from modelyard.local.node.proxy.addresses import PodAddress, PodAddresses
+    from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 ENDPOINT_SLICE: Final = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 
@@ -35,50 +35,50 @@ _QUIET_SECONDS: Final = 5.0
 _DRAIN_POLL_SECONDS: Final = 0.05
 _log = structlog.get_logger()
 
-_Door = tuple[Key, tuple[Place, ...]]
+_Door = tuple[Key, tuple[HostPort, ...]]
 
 
-class Services:
+class ServiceProxy:
     """The Services of the cluster and where they are reached.
 
     Given where the API server listens, the Service `kubernetes` leads there: on one machine it has no endpoints.
     """
 
-    def __init__(self, addresses: Addresses, apiserver: Place | None = None, *, many: bool = MANY) -> None:
+    def __init__(self, addresses: PodAddresses, apiserver: HostPort | None = None, *, many: bool = MANY) -> None:
         self._addresses, self._apiserver, self._many = addresses, apiserver, many
         self._changed = asyncio.Event()
-        self._settled = asyncio.Event()
-        self._services = Mirror(self._changed.set)
-        self._slices = Mirror(self._changed.set)
-        self._forwards: dict[_Door, Forward] = {}
-        self._draining: set[Forward] = set()
-        self._busy: dict[_Door, str] = {}
-        self._leaving: set[Address] = set()
-        self._places: dict[Key, dict[int, Place]] = {}
+        self._synced = asyncio.Event()
+        self._services = Store(self._changed.set)
+        self._slices = Store(self._changed.set)
+        self._forwarders: dict[_Door, Forwarder] = {}
+        self._draining: set[Forwarder] = set()
+        self._unreachable: dict[_Door, str] = {}
+        self._leaving: set[PodAddress] = set()
+        self._places: dict[Key, dict[int, HostPort]] = {}
 
     @property
-    def places(self) -> Places:
-        """Where each Service is reached now, as `local_names` needs it."""
+    def places(self) -> ServiceAddresses:
+        """Where each Service is reached now, as `resolve_names` needs it."""
         return self._places
 
     @property
-    def busy(self) -> dict[Key, str]:
+    def unreachable(self) -> dict[Key, str]:
         """The Services that cannot be reached because somebody else uses their places, and why."""
-        return {service: why for (service, _), why in self._busy.items() if not self._leads_to_api(service)}
+        return {service: why for (service, _), why in self._unreachable.items() if not self._leads_to_api(service)}
 
-    async def settled(self) -> None:
+    async def synced(self) -> None:
         """Wait until all Services that there were at the start are reachable."""
-        await self._settled.wait()
+        await self._synced.wait()
 
-    async def drain(self, pod: Address) -> None:
+    async def drain(self, pod: PodAddress) -> None:
         """Send nobody new to a pod that is about to end, if there is another; wait until nobody awaits its answer."""
         self._leaving.add(pod)
-        self._settle()
+        self._sync()
         while self._awaits(pod):  # noqa: ASYNC110 - silence is no event
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
 
-    def _awaits(self, pod: Address) -> bool:
-        return any(each.awaits(pod, _QUIET_SECONDS) for each in (*self._forwards.values(), *self._draining))
+    def _awaits(self, pod: PodAddress) -> bool:
+        return any(each.awaits(pod, _QUIET_SECONDS) for each in (*self._forwarders.values(), *self._draining))
 
     async def run(self, client: Client) -> NoReturn:
         """Follow the cluster until cancelled; then break all connections."""
@@ -89,72 +89,72 @@ class Services:
                 await self._keep()
         finally:
             async with asyncio.TaskGroup() as group:
-                for forward in (*self._forwards.values(), *self._draining):
-                    group.create_task(forward.stop())
+                for forwarder in (*self._forwarders.values(), *self._draining):
+                    group.create_task(forwarder.stop())
 
     async def _keep(self) -> NoReturn:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_TRY_AGAIN_SECONDS if self._busy else None):
+                async with asyncio.timeout(_TRY_AGAIN_SECONDS if self._unreachable else None):
                     await self._changed.wait()
             self._changed.clear()
-            self._settle()
+            self._sync()
             if self._services.is_filled and self._slices.is_filled:
-                self._settled.set()
+                self._synced.set()
 
-    def _settle(self) -> None:
+    def _sync(self) -> None:
         wanted = routes(self._services.items.values(), self._slices.items.values(), many=self._many)
         doors = {(route.service, route.choices): route for route in wanted}
-        for door in self._forwards.keys() - doors.keys():
-            self._drain(self._forwards.pop(door))
-        self._busy = {door: why for door, why in self._busy.items() if door in doors}
+        for door in self._forwarders.keys() - doors.keys():
+            self._drain(self._forwarders.pop(door))
+        self._unreachable = {door: why for door, why in self._unreachable.items() if door in doors}
         self._leaving = {pod for pod in self._leaving if any(map(pod.has, self._endpoints(wanted)))}
         for door, route in doors.items():
             self._open(door, route)
         self._places = self._reached(doors)
-        self._draining = {forward for forward in self._draining if not forward.is_idle}
+        self._draining = {forwarder for forwarder in self._draining if not forwarder.is_idle}
 
     def _open(self, door: _Door, route: Route) -> None:
         try:
-            forward = self._forwards.get(door) or self._begin(door, route)
-            forward.aim(self._targets(route))
-        except Busy as error:
-            if broken := self._forwards.pop(door, None):
+            forwarder = self._forwarders.get(door) or self._begin(door, route)
+            forwarder.aim(self._targets(route))
+        except AddressInUse as error:
+            if broken := self._forwarders.pop(door, None):
                 self._drain(broken)
-            if self._busy.get(door) != str(error):
+            if self._unreachable.get(door) != str(error):
                 _log.warning("a Service cannot be reached", service=str(route.service), error=str(error))
-            self._busy[door] = str(error)
+            self._unreachable[door] = str(error)
         else:
-            self._busy.pop(door, None)
+            self._unreachable.pop(door, None)
 
-    def _begin(self, door: _Door, route: Route) -> Forward:
-        forward = self._forwards[door] = Forward(route.choices)
-        if self._many and forward.place != route.choices[0]:
-            _log.warning("a Service listens on another port", service=str(route.service), place=str(forward.place))
-        return forward
+    def _begin(self, door: _Door, route: Route) -> Forwarder:
+        forwarder = self._forwarders[door] = Forwarder(route.choices)
+        if self._many and forwarder.place != route.choices[0]:
+            _log.warning("a Service listens on another port", service=str(route.service), place=str(forwarder.place))
+        return forwarder
 
-    def _drain(self, forward: Forward) -> None:
-        forward.close()
-        self._draining.add(forward)
+    def _drain(self, forwarder: Forwarder) -> None:
+        forwarder.close()
+        self._draining.add(forwarder)
 
-    def _targets(self, route: Route) -> list[Place]:
+    def _targets(self, route: Route) -> list[HostPort]:
         if self._apiserver and self._leads_to_api(route.service) and not route.endpoints:
             return [self._apiserver]
         found = self._endpoints([route])
         staying = [place for place in found if not any(pod.has(place) for pod in self._leaving)]
         return staying or found
 
-    def _endpoints(self, wanted: Iterable[Route]) -> list[Place]:
+    def _endpoints(self, wanted: Iterable[Route]) -> list[HostPort]:
         found = (self._addresses.where(endpoint) for route in wanted for endpoint in route.endpoints)
         return [place for place in found if place is not None]
 
-    def _reached(self, doors: dict[_Door, Route]) -> dict[Key, dict[int, Place]]:
-        reached: dict[Key, dict[int, Place]] = {}
+    def _reached(self, doors: dict[_Door, Route]) -> dict[Key, dict[int, HostPort]]:
+        reached: dict[Key, dict[int, HostPort]] = {}
         for door, route in doors.items():
-            forward = self._forwards.get(door)
+            forwarder = self._forwarders.get(door)
             # Every machine of every user has this Service at the same address, and only one of them can listen there.
             directly = self._apiserver if self._leads_to_api(route.service) else None
-            place = forward.place if forward else directly
+            place = forwarder.place if forwarder else directly
             if place and route.port:
                 reached.setdefault(route.service, {})[route.port] = place
         return reached

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
-from modelyard.local.node.process.reaper import end_group
+from modelyard.local.node.process.reaper import kill_group
 from modelyard.local.node.server.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from modelyard.local.node.pods.probes import Asked
+    from modelyard.local.node.pods.probes import ContainerAccess
 
 Json = dict[str, Any]
 
@@ -32,16 +32,16 @@ _NOT_FOUND: Final = 127
 _LAST_WORDS_SECONDS: Final = 1.0
 
 
-async def execute(request: web.Request, asked: Asked) -> web.StreamResponse:
+async def execute(request: web.Request, access: ContainerAccess) -> web.StreamResponse:
     """Run the command of a request in a container."""
     socket = web.WebSocketResponse(protocols=PROTOCOLS)
     await socket.prepare(request)
-    command = tuple(asked.localize(word) for word in request.query.getall("command", []))
+    command = tuple(access.localize(word) for word in request.query.getall("command", []))
     has_input, is_terminal = (_is_true(request.query, name) for name in ("input", "tty"))
     # Whoever asked may leave at any moment, and nobody needs to know.
     with suppress(ConnectionError):
         try:
-            code = await _run(command, asked, socket, has_input=has_input, is_terminal=is_terminal)
+            code = await _run(command, access, socket, has_input=has_input, is_terminal=is_terminal)
         except OSError as error:
             await socket.send_bytes(_COMPLAINT + f"{command[0]} cannot be started: {error.strerror}\n".encode())
             code = _NOT_FOUND
@@ -51,25 +51,30 @@ async def execute(request: web.Request, asked: Asked) -> web.StreamResponse:
 
 
 async def _run(
-    command: tuple[str, ...], asked: Asked, socket: web.WebSocketResponse, *, has_input: bool, is_terminal: bool
+    command: tuple[str, ...],
+    access: ContainerAccess,
+    socket: web.WebSocketResponse,
+    *,
+    has_input: bool,
+    is_terminal: bool,
 ) -> int:
     terminal = Terminal() if is_terminal else None
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     process = None
     try:
         process = await asyncio.create_subprocess_exec(
-            *(*asked.enter(terminal is not None), *(terminal.command(command) if terminal else command)),
+            *(*access.enter(terminal is not None), *(terminal.command(command) if terminal else command)),
             stdin=terminal.theirs if terminal else pipe if has_input else nothing,
             stdout=terminal.theirs if terminal else pipe,
             stderr=terminal.theirs if terminal else pipe,
-            env=dict(asked.env),
-            cwd=asked.folder,
+            env=dict(access.env),
+            cwd=access.folder,
             start_new_session=True,
         )
         return await _attend(process, terminal, socket)
     finally:
         if process is not None:
-            end_group(process.pid)
+            kill_group(process.pid)
         if terminal:
             terminal.close()
 
@@ -89,7 +94,7 @@ async def _attend(process: asyncio.subprocess.Process, terminal: Terminal | None
     try:
         await asyncio.wait([ending, listening], return_when=asyncio.FIRST_COMPLETED)
         if not ending.done():
-            end_group(process.pid)
+            kill_group(process.pid)
         code = await ending
         await asyncio.wait(talking, timeout=_LAST_WORDS_SECONDS)
         return code if code >= 0 else 128 - code

@@ -20,7 +20,7 @@ from modelyard.local.command_lines import NODE_CALLER
 from modelyard.local.node.process.reaper import read_record
 from modelyard.local.node.server.exec_session import execute
 from modelyard.local.node.server.log_times import LogTimes
-from modelyard.local.node.server.logs import Wanted, read_log
+from modelyard.local.node.server.logs import PodLogOptions, read_log
 from modelyard.local.node.storage.pod_folders import PodFolder
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
     from modelyard.local.command_lines import Trust
-    from modelyard.local.node.pods.probes import Asked
+    from modelyard.local.node.pods.probes import ContainerAccess
 
 _HOST: Final = "127.0.0.1"
 _CONTAINER: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -49,11 +49,11 @@ class Containers(Protocol):
     def is_running(self, uid: str, container: str) -> bool:
         """Whether the container runs now, so that its log may still grow."""
 
-    def asked(self, uid: str, container: str) -> Asked | None:
+    def access(self, uid: str, container: str) -> ContainerAccess | None:
         """Return how commands reach the container; None: it does not run."""
 
 
-class Kubelet:
+class KubeletServer:
     """Serves the logs that the node keeps in its state folder."""
 
     def __init__(self, state: Path, containers: Containers, trust: Trust) -> None:
@@ -85,7 +85,7 @@ class Kubelet:
         return application
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        wanted = _wanted(request.query)
+        options = _options(request.query)
         uid, container = self._find(request.match_info)
         log = self._log(request, uid, container)
         if not log.exists():
@@ -98,25 +98,25 @@ class Kubelet:
         # Whoever asked may leave at any moment, and nobody needs to know.
         with suppress(ConnectionError):
             await response.prepare(request)
-            async for piece in read_log(log, wanted, self._times, goes_on):
+            async for piece in read_log(log, options, self._times, goes_on):
                 await response.write(piece)
         return response
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         uid, container = self._find(request.match_info)
-        asked = self._containers.asked(uid, container)
-        if asked is None:
+        access = self._containers.access(uid, container)
+        if access is None:
             raise web.HTTPBadRequest(text=f'container "{container}" does not run; `kubectl describe pod` says why')
         if request.headers.get("Upgrade", "").lower() != "websocket":
             raise web.HTTPBadRequest(text="this kubectl is too old for exec on one machine; use the one of Modelyard")
-        return await execute(request, asked)
+        return await execute(request, access)
 
-    def _find(self, asked: Mapping[str, str]) -> tuple[str, str]:
-        uid = self._containers.uid(Key(asked["namespace"], asked["pod"]))
-        if uid is None or not _CONTAINER.fullmatch(asked["container"]):
+    def _find(self, path: Mapping[str, str]) -> tuple[str, str]:
+        uid = self._containers.uid(Key(path["namespace"], path["pod"]))
+        if uid is None or not _CONTAINER.fullmatch(path["container"]):
             # Not 404: the API server would put a text of its own in the place of ours.
-            raise web.HTTPBadRequest(text=f'the node does not run pod "{asked["pod"]}" yet; try again in a moment')
-        return uid, asked["container"]
+            raise web.HTTPBadRequest(text=f'the node does not run pod "{path["pod"]}" yet; try again in a moment')
+        return uid, path["container"]
 
     def _log(self, request: web.Request, uid: str, container: str) -> Path:
         folder = PodFolder(self._state, uid).container(container)
@@ -154,16 +154,16 @@ def _only_ours(trust: Trust) -> ssl.SSLContext:
 
 
 def _missing(request: web.Request) -> str:
-    asked = request.match_info
-    where = f'container "{asked["container"]}" in pod "{asked["pod"]}"'
+    path = request.match_info
+    where = f'container "{path["container"]}" in pod "{path["pod"]}"'
     if _is_true(request.query, "previous"):
         return f"previous terminated {where} not found"
     return f"{where} is waiting to start"
 
 
-def _wanted(query: Mapping[str, str]) -> Wanted:
+def _options(query: Mapping[str, str]) -> PodLogOptions:
     try:
-        return Wanted(
+        return PodLogOptions(
             follow=_is_true(query, "follow"),
             timestamps=_is_true(query, "timestamps"),
             tail_lines=_number(query, "tailLines"),

@@ -24,7 +24,7 @@ _BLOCK: Final = 512
 _PUNCH: Final = 0x02 | 0x01
 
 
-def shorten(log: Path, most: int = MOST_BYTES) -> None:
+def trim(log: Path, most: int = MOST_BYTES) -> None:
     """Forget the oldest part of a log that takes more of the disk than it may."""
     found = log.stat()
     if sys.platform != "linux" or found.st_blocks * _BLOCK <= most:
@@ -40,7 +40,7 @@ def _punch(descriptor: int, length: int) -> None:
         raise OSError(ctypes.get_errno(), "fallocate")
 
 
-def remembered_from(descriptor: int) -> int:
+def first_kept_byte(descriptor: int) -> int:
     """Return where the part of an open log begins that was not forgotten. Its position stays as it is."""
     if sys.platform != "linux":
         return 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from msgspec import Struct
 
-from modelyard.local.node.server.log_rotation import shorten
+from modelyard.local.node.server.log_rotation import trim
 from modelyard.local.node.storage.pod_folders import container_folders
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LogTimes:
         return marks[index - 1].size if index else 0
 
     def _note(self, log: Path) -> os.stat_result:
-        shorten(log)
+        trim(log)
         found = log.stat()
         marks = self._marks[_file(found)]
         if marks and found.st_size < marks[-1].size:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from modelyard.core.times import micro_timestamp
-from modelyard.local.node.server.log_rotation import remembered_from
+from modelyard.local.node.server.log_rotation import first_kept_byte
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.1
 _LINES: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
-class Wanted(Struct, frozen=True):
+class PodLogOptions(Struct, frozen=True):
     """Which part of a log is asked for."""
 
     follow: bool = False
@@ -36,16 +36,16 @@ class Wanted(Struct, frozen=True):
 
 
 async def read_log(
-    log: Path, wanted: Wanted, times: LogTimes, goes_on: Callable[[], bool] = lambda: False
+    log: Path, options: PodLogOptions, times: LogTimes, goes_on: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[bytes]:
     """Yield what is wanted of a log. Who follows it gets more until `goes_on` says no and everything is read."""
-    left = float("inf") if wanted.limit_bytes is None else wanted.limit_bytes
+    left = float("inf") if options.limit_bytes is None else options.limit_bytes
     with log.open("rb") as stream:
-        stream.seek(_start(stream, wanted, times))
-        reader = _Stamped(stream, times) if wanted.timestamps else _Plain(stream)
+        stream.seek(_start(stream, options, times))
+        reader = _Stamped(stream, times) if options.timestamps else _Plain(stream)
         while left > 0:
             # Asked before reading, so that the last words of a process that ends meanwhile are not lost.
-            more = wanted.follow and goes_on() and _is_still(log, stream)
+            more = options.follow and goes_on() and _is_still(log, stream)
             if piece := reader.read():
                 yield piece if len(piece) <= left else piece[: int(left)]
                 left -= len(piece)
@@ -63,7 +63,7 @@ class _Plain:
 
     def read(self) -> bytes:
         """Return the next piece; empty: there is no more at the moment."""
-        _skip_forgotten(self._stream)
+        _skip_trimmed(self._stream)
         return self._stream.read(_PIECE)
 
 
@@ -89,9 +89,9 @@ class _Stamped(_Plain):
         return b"".join(stamped)
 
 
-def _skip_forgotten(stream: BinaryIO) -> None:
+def _skip_trimmed(stream: BinaryIO) -> None:
     """Do not read what a log has lost, not even when a slow reader is overtaken by that."""
-    begin = remembered_from(stream.fileno())
+    begin = first_kept_byte(stream.fileno())
     if stream.tell() < begin:
         stream.seek(_next_line(stream, begin))
 
@@ -100,12 +100,12 @@ def _text(at: float) -> bytes:
     return f"{micro_timestamp(datetime.fromtimestamp(at, UTC))} ".encode()
 
 
-def _start(stream: BinaryIO, wanted: Wanted, times: LogTimes) -> int:
-    start = _next_line(stream, remembered_from(stream.fileno()))
-    if wanted.since is not None:
-        start = max(start, _next_line(stream, times.offset(os.fstat(stream.fileno()), wanted.since)))
-    if wanted.tail_lines is not None:
-        start = max(start, _last_lines(stream, wanted.tail_lines, start))
+def _start(stream: BinaryIO, options: PodLogOptions, times: LogTimes) -> int:
+    start = _next_line(stream, first_kept_byte(stream.fileno()))
+    if options.since is not None:
+        start = max(start, _next_line(stream, times.offset(os.fstat(stream.fileno()), options.since)))
+    if options.tail_lines is not None:
+        start = max(start, _last_lines(stream, options.tail_lines, start))
     return start
 
 

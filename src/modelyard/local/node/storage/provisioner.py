@@ -21,7 +21,7 @@ from modelyard.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.local.files import private_folder
 from modelyard.local.storage_class import STORAGE_CLASS, standard_class
-from modelyard.local.store import Mirror
+from modelyard.local.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,15 +42,15 @@ Step = Callable[[], Awaitable[None]]
 """One thing to do."""
 
 
-class Claims:
+class VolumeProvisioner:
     """Makes and removes the folders of claims, by what the cluster holds and nothing else."""
 
     def __init__(self, client: Client, state: Path) -> None:
         self._client = client
         self._state = state
         self._changed = asyncio.Event()
-        self._claims = Mirror(self._changed.set)
-        self._volumes = Mirror(self._changed.set)
+        self._claims = Store(self._changed.set)
+        self._volumes = Store(self._changed.set)
         self._is_installed = False
 
     async def run(self) -> NoReturn:
