@@ -24,7 +24,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
 from modelyard.core.times import timestamp
 from modelyard.kinds import ALL
-from modelyard.kinds.contract import Asked, Every, Kind, Named, Object, Owned, Read, Seen
+from modelyard.kinds.contract import Asked, Every, Kind, Lookup, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.runtime.apply import complete, with_owner
@@ -132,7 +132,7 @@ def play(kind: Kind, case: Case) -> Situation:
     stored = given_object(kind, case)
     obj = decode(kind, stored)
     reading = _look(kind, obj, _world(kind, stored, case.given[1:]), case)
-    seen = msgspec.structs.replace(reading.seen, answers=_answers(reading.asked, case.answers))
+    seen = reading.seen(_answers(reading.asked, case.answers))
     plan = kind.plan(obj, seen)
     outcome = _carried_out(stored, plan, seen)
     said = kind.summarise(obj, seen.after(outcome), outcome)
@@ -178,10 +178,11 @@ def _answers(asked: Iterable[Asked], told: tuple[Told, ...]) -> dict[Asked, Answ
     return {read: _answer(one) for read in asked for one in _to(read, told)}
 
 
-def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Named | Owned | Every) -> dict[Key, Stored]:
+def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Lookup) -> dict[Key, Stored]:
     cache = world[read.resource]
     if isinstance(read, Owned):
-        return cache.owned(OwnerKey(kind.name, obj.meta.namespace, names.short(obj.meta.name)), obj.meta.uid)
+        children = cache.owned(OwnerKey(kind.name, obj.meta.namespace, names.short(obj.meta.name)), obj.meta.uid)
+        return {key: child for key, child in children.items() if read.includes(child)}
     if isinstance(read, Every):
         return {item.meta.key: item for item in cache.all() if matches(read, item)}
     item = cache.get(Key(obj.meta.namespace if read.resource.namespaced else "", read.name))
@@ -202,7 +203,8 @@ def _answer(told: Told) -> Answer:
 def _carried_out(owner: Stored, plan: Plan, seen: Seen) -> Outcome:
     if plan.blocked:
         return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
-    live = {(item.resource, item.meta.key): item for found in seen.found.values() for item in found.values()}
+    found = (items for read, items in seen.found.items() if not isinstance(read, Every))
+    live = {(item.resource, item.meta.key): item for items in found for item in items.values()}
     children = ((child, Key(owner.meta.namespace, child.name)) for child in plan.apply)
     stored = tuple(live.get((child.resource, key)) or _created(owner, child) for child, key in children)
     return Outcome(stored=stored, deleted=plan.delete, requeue_after=plan.requeue_after)

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, SECRET, SERVICE, Key, Resource
+from modelyard.core.selectors import Expression, Operator, Selector
 from modelyard.kinds.contract import Every, Named, Owned
 from modelyard.runtime.dependents import Dependents, Item, matches
 from tests.runtime.objects import stored
@@ -100,7 +101,7 @@ def test_news_may_wait_as_long_as_its_most_urgent_reader_allows(dependents: Depe
 
 
 def test_a_reader_by_label_is_woken_when_an_object_begins_or_ceases_to_match(dependents: Dependents):
-    dependents.record(ONE, [Every(DEPLOYMENT, lambda _item: True, labels=(("team", "x"),))])
+    dependents.record(ONE, [Every(DEPLOYMENT, lambda _item: True, selector=Selector((("team", "x"),)))])
     mine, other = stored("a", 1, labels={"team": "x"}), stored("a", 2, labels={"team": "y"})
     assert woken(dependents, mine, other) == {ONE}
     assert woken(dependents, other, mine) == {ONE}
@@ -118,18 +119,31 @@ def test_nothing_wakes_nobody(dependents: Dependents):
     assert woken(dependents, None, None) == set()
 
 
+def expressed(key: str, operator: Operator, *values: str) -> Every[object]:
+    return Every(DEPLOYMENT, replicas, selector=Selector(expressions=(Expression(key, operator, values),)))
+
+
 @pytest.mark.parametrize(
     ("read", "answer"),
     [
         (Every(DEPLOYMENT, replicas), True),
         (Every(DEPLOYMENT, replicas, namespace="default"), True),
         (Every(DEPLOYMENT, replicas, namespace="elsewhere"), False),
-        (Every(DEPLOYMENT, replicas, labels=(("team", "x"), ("tier", "1"))), True),
-        (Every(DEPLOYMENT, replicas, labels=(("team", "x"), ("tier", "2"))), False),
-        (Every(DEPLOYMENT, replicas, labels=(("none", "x"),)), False),
+        (Every(DEPLOYMENT, replicas, selector=Selector((("team", "x"), ("tier", "1")))), True),
+        (Every(DEPLOYMENT, replicas, selector=Selector((("team", "x"), ("tier", "2")))), False),
+        (Every(DEPLOYMENT, replicas, selector=Selector((("none", "x"),))), False),
+        (expressed("team", Operator.IN, "x", "y"), True),
+        (expressed("team", Operator.IN, "y"), False),
+        (expressed("none", Operator.IN, "x"), False),
+        (expressed("team", Operator.NOT_IN, "x"), False),
+        (expressed("none", Operator.NOT_IN, "x"), True),
+        (expressed("team", Operator.EXISTS), True),
+        (expressed("none", Operator.EXISTS), False),
+        (expressed("team", Operator.DOES_NOT_EXIST), False),
+        (expressed("none", Operator.DOES_NOT_EXIST), True),
     ],
 )
-def test_an_object_matches_by_namespace_and_all_labels(read: Every, answer: bool):
+def test_an_object_matches_by_namespace_labels_and_expressions(read: Every, answer: bool):
     assert matches(read, stored("a", labels={"team": "x", "tier": "1"})) is answer
 
 

@@ -10,6 +10,7 @@ from modelyard.core.conditions import Condition, condition
 from modelyard.core.plan import Child, CreateOnly, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import Resource
+from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every, Kind, Named, Object, Owned, Seen
 from modelyard.kinds.shared.labels import common
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Json, Stored
     from modelyard.core.plan import Outcome
-    from modelyard.kinds.contract import Read
+from modelyard.kinds.contract import Read
 
 WIDGET = Resource("toys.modelyard.dev", "v1", "Widget", "widgets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
@@ -43,12 +44,12 @@ class Status(Struct, frozen=True, rename="camel"):
     conditions: Annotated[tuple[Condition, ...], Meta(description="Ready.")] = ()
 
 
-def team(item: Stored) -> object:
+def team(item: Stored) -> str:
     """The facet that counting depends on: that it is there at all."""
     return item.meta.name
 
 
-PEERS = Every(WIDGET, facet=team, labels=(("team", "red"),))
+PEERS = Every(WIDGET, facet=team, selector=Selector((("team", "red"),)))
 
 
 def reads(widget: Object[Spec], seen: Seen) -> Iterator[Read]:
@@ -95,7 +96,7 @@ def finalize(widget: Object[Spec], seen: Seen) -> Plan:
 def summarise(widget: Object[Spec], seen: Seen, outcome: Outcome) -> Status:
     friend = seen.one(Named(WIDGET, widget.spec.friend)) if widget.spec.friend else None
     return Status(
-        peers=len(seen.all(PEERS)),
+        peers=len(seen.every(PEERS)),
         friend_explodes=bool(friend and friend.spec.get("explode")),
         conditions=(condition("Ready", outcome.problem is None, Reason.READY, "as planned"),),
     )

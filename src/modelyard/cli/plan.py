@@ -14,7 +14,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
-from modelyard.kinds.contract import Every, Named, Owned, Seen
+from modelyard.kinds.contract import Named, Owned, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.manifests.documents import read_files
@@ -26,7 +26,7 @@ from modelyard.runtime.gather import hashed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from modelyard.kinds.contract import Kind, Object
+    from modelyard.kinds.contract import Kind, Lookup, Object
 
 Json = dict[str, Any]
 
@@ -74,10 +74,10 @@ def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
     for read in reading:
         reading.found(read, _find(read, obj, given))
-    return reading.seen
+    return reading.seen({})
 
 
-def _find(read: Named | Owned | Every, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
+def _find(read: Lookup, obj: Object[Any], given: Iterable[Json]) -> dict[Key, Stored]:
     if isinstance(read, Owned):
         return {}
     wanted = (read.resource.api_version, read.resource.kind)
@@ -88,7 +88,7 @@ def _find(read: Named | Owned | Every, obj: Object[Any], given: Iterable[Json]) 
     return {item.meta.key: item for item in found if matches(read, item)}
 
 
-def _stored(read: Named | Every, body: Json) -> Stored:
+def _stored(read: Lookup, body: Json) -> Stored:
     if read.resource != SECRET:
         return Stored.from_dict(read.resource, body)
     written = {name: base64.b64encode(str(text).encode()).decode() for name, text in body.get("stringData", {}).items()}

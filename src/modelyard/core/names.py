@@ -11,6 +11,7 @@ MANAGER: Final = "modelyard"
 KIND_LABEL: Final = "modelyard.dev/kind"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 NAME_LABEL: Final = "app.kubernetes.io/name"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 
 INTENT: Final = "modelyard.dev/intent"
 REPLICAS: Final = "modelyard.dev/replicas"

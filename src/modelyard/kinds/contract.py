@@ -1,4 +1,4 @@
-"""What a kind is: types, and three pure functions.
+"""What a kind is: types, and a few pure functions.
 
 The runtime knows nothing else of a kind, and a kind knows nothing of the runtime: it holds no client, no clock and no
 randomness. So a plan can be printed without a cluster, tested with a YAML file, and made again at any time.
@@ -12,14 +12,18 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
 
+from modelyard.core import names
 from modelyard.core.conditions import Problem
+from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Json, Metadata, Stored
 from modelyard.core.plan import Outcome, Plan, overlay
 from modelyard.core.policy import Policy
 from modelyard.core.probes import Answer, Probe
 from modelyard.core.resources import Key, Resource
+from modelyard.core.selectors import Selector
 
 S = TypeVar("S")
+F = TypeVar("F")
 
 
 class Named(Struct, frozen=True):
@@ -33,19 +37,25 @@ class Owned(Struct, frozen=True):
     """The children of one resource. Pods count as children of the kind and instance that their labels name."""
 
     resource: Resource
+    component: str = ""
+    """Only those with this `app.kubernetes.io/component` label, such as the pods of a Job but not those of a server."""
+
+    def includes(self, item: Stored) -> bool:
+        """Return whether a child of this resource belongs to the component."""
+        return not self.component or item.meta.label(names.COMPONENT_LABEL) == self.component
 
 
-class Every(Struct, frozen=True):
-    """All objects of a resource that carry these labels, in one namespace or (empty) in all.
+class Every(Struct, Generic[F], frozen=True):
+    """A facet of every object of a resource that the selector means, in one namespace or (empty) in all.
 
-    `facet` says what of such an object the reader's answer depends on: only a change of it wakes the reader. None says
-    that the answer does not depend on this object at all.
+    The facet is all that the reader gets of such an object, and only a change of it wakes the reader, so nothing that
+    the reader depends on can be stale. None leaves the object out.
     """
 
     resource: Resource
-    facet: Callable[[Stored], object]
+    facet: Callable[[Stored], F | None]
     namespace: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
+    selector: Selector = Selector()
     within: float = 0.0
     """How many seconds news may wait, so that many changes in a row cost one look."""
 
@@ -56,7 +66,16 @@ class Asked(Struct, frozen=True):
     probe: Probe
 
 
-Read = Named | Owned | Every | Asked
+Lookup = Named | Owned | Every[Any]
+"""A read that the API server's objects answer."""
+Read = Lookup | Asked
+
+
+class NotRead(ModelyardError):
+    """A bug of a kind: it uses something that its `reads` did not name, so no change of it would wake the object."""
+
+    def __init__(self, read: Read) -> None:
+        super().__init__(f"`reads` does not name {read}")
 
 
 class Object(Struct, Generic[S], frozen=True):
@@ -78,29 +97,49 @@ class Seen(Struct, frozen=True):
 
     now: datetime
     policy: Policy = Policy()
-    found: Mapping[Read, Mapping[Key, Stored]] = {}
-    answers: Mapping[Asked, Answer] = {}
+    found: Mapping[Lookup, Mapping[Key, Any]] = {}
+    """What each read found: objects, or for `Every` their facets."""
+    answers: Mapping[Asked, Answer | None] = {}
+    gathering: bool = False
+    """Whether `reads` is still being asked. What it has not named yet is empty until then, and an error afterwards."""
 
-    def all(self, read: Named | Owned | Every) -> tuple[Stored, ...]:
-        """Return what was found, in the order of names."""
-        found = self.found.get(read, {})
+    def all(self, read: Named | Owned) -> tuple[Stored, ...]:
+        """Return the objects that a read found, in the order of their names."""
+        found = self._found(read)
         return tuple(found[key] for key in sorted(found))
 
     def one(self, read: Named | Owned) -> Stored | None:
         """Return the only object, or None when there is none (yet)."""
         return next(iter(self.all(read)), None)
 
+    def every(self, read: Every[F]) -> dict[Key, F]:
+        """Return the facets of the objects that a read found, in the order of their names."""
+        found = self._found(read)
+        return {key: found[key] for key in sorted(found)}
+
     def answer(self, read: Asked) -> Answer | None:
         """Return the latest answer, or None when none has come yet."""
+        if read not in self.answers and not self.gathering:
+            raise NotRead(read)
         return self.answers.get(read)
 
     def after(self, outcome: Outcome) -> Seen:
         """Return what is known once a plan was carried out: what was seen before it is old news."""
         found = {
-            read: overlay(items, outcome, read.resource) if isinstance(read, Owned) else items
+            read: _overlaid(read, items, outcome) if isinstance(read, Owned) else items
             for read, items in self.found.items()
         }
         return structs.replace(self, found=found)
+
+    def _found(self, read: Lookup) -> Mapping[Key, Any]:
+        if read not in self.found and not self.gathering:
+            raise NotRead(read)
+        return self.found.get(read, {})
+
+
+def _overlaid(read: Owned, items: Mapping[Key, Stored], outcome: Outcome) -> dict[Key, Stored]:
+    known = overlay(items, outcome, read.resource)
+    return {key: item for key, item in known.items() if read.includes(item)}
 
 
 class Column(Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""The order in which a kind is asked what to read, whoever looks it up: caches, files or cases."""
+"""The rounds in which a kind is asked what to read. The same for caches, for files and for cases.
+
+What to read may depend on what was read: a service names a Model, and the Model names a claim.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +9,68 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from modelyard.kinds.contract import Asked, Every, Named, Owned
+from modelyard.core.errors import ModelyardError
+from modelyard.kinds.contract import Asked, Every
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from modelyard.core.objects import Stored
+    from modelyard.core.probes import Answer
     from modelyard.core.resources import Key
-    from modelyard.kinds.contract import Kind, Object, Read, Seen
+    from modelyard.kinds.contract import Kind, Lookup, Object, Read, Seen
 
 ROUNDS: Final = 3
-"""What to read may depend on what was read, this many times over."""
+
+
+class TooManyRounds(ModelyardError):
+    """A bug of a kind: its reads depend on each other more than `ROUNDS` times over."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"`reads` of {kind.resource.kind} wants something new after {ROUNDS} rounds")
 
 
 class Gathering:
-    """What one object reads. Iterate over it, and tell it of each read what was found.
+    """What one object reads. Iterate over it, and hand it what each read found.
 
-    Questions are only collected: nobody has to wait for their answers.
+    Questions are only collected: their answers come in their own time.
     """
 
     def __init__(self, kind: Kind, obj: Object[Any], seen: Seen) -> None:
         self._kind, self._obj = kind, obj
-        self.seen = seen
+        self._seen = structs.replace(seen, gathering=True)
         self.reads: dict[Read, None] = {}
 
-    def __iter__(self) -> Iterator[Named | Owned | Every]:
+    def __iter__(self) -> Iterator[Lookup]:
         """Yield what is to be looked up, until the kind wants nothing new."""
         for _ in range(ROUNDS):
-            new = [read for read in self._kind.reads(self._obj, self.seen) if read not in self.reads]
+            new = self._new()
             if not new:
                 return
             self.reads.update(dict.fromkeys(new))
             yield from (read for read in new if not isinstance(read, Asked))
+        if self._new():
+            raise TooManyRounds(self._kind)
 
-    def found(self, read: Named | Owned | Every, items: Mapping[Key, Stored]) -> None:
-        """Take what was found."""
-        self.seen = structs.replace(self.seen, found={**self.seen.found, read: items})
+    def _new(self) -> list[Read]:
+        return [read for read in self._kind.reads(self._obj, self._seen) if read not in self.reads]
+
+    def found(self, read: Lookup, items: Mapping[Key, Stored]) -> None:
+        """Take what a read found."""
+        kept: Mapping[Key, Any] = _facets(read, items) if isinstance(read, Every) else items
+        self._seen = structs.replace(self._seen, found={**self._seen.found, read: kept})
 
     @property
     def asked(self) -> list[Asked]:
         """The questions."""
         return [read for read in self.reads if isinstance(read, Asked)]
+
+    def seen(self, answers: Mapping[Asked, Answer]) -> Seen:
+        """Return everything that was read, with the answers known so far."""
+        known = {read: answers.get(read) for read in self.asked}
+        return structs.replace(self._seen, answers=known, gathering=False)
+
+
+def _facets(read: Every[Any], items: Mapping[Key, Stored]) -> dict[Key, Any]:
+    facets = ((key, read.facet(item)) for key, item in items.items())
+    return {key: facet for key, facet in facets if facet is not None}

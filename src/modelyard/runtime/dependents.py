@@ -39,7 +39,7 @@ class Dependents:
     def __init__(self) -> None:
         self._reads: dict[Item, tuple[Read, ...]] = {}
         self._named: dict[tuple[Resource, Key], dict[Item, None]] = {}
-        self._every: dict[Bucket, dict[Item, tuple[Every, ...]]] = {}
+        self._every: dict[Bucket, dict[Item, tuple[Every[Any], ...]]] = {}
         self._bugs: set[tuple[Resource, type[Exception]]] = set()
 
     def record(self, item: Item, reads: Collection[Read]) -> None:
@@ -82,12 +82,12 @@ class Dependents:
 
     def _readers_of_many(
         self, resource: Resource, old: Stored | None, new: Stored | None
-    ) -> Iterator[tuple[Item, tuple[Every, ...]]]:
+    ) -> Iterator[tuple[Item, tuple[Every[Any], ...]]]:
         labels = {pair for one in (old, new) if one for pair in (one.meta.labels or {}).items()}
         for bucket in (None, *labels):
             yield from self._every.get((resource, bucket), {}).items()
 
-    def _sees(self, read: Every, item: Stored | None) -> object:
+    def _sees(self, read: Every[Any], item: Stored | None) -> object:
         if item is None or not matches(read, item):
             return None
         try:
@@ -101,8 +101,9 @@ class Dependents:
             return object()
 
 
-def _bucket(read: Every) -> Bucket:
-    return read.resource, read.labels[0] if read.labels else None
+def _bucket(read: Every[Any]) -> Bucket:
+    labels = read.selector.labels
+    return read.resource, labels[0] if labels else None
 
 
 def _discard(index: dict[Any, dict[Item, Any]], place: Hashable, item: Item) -> None:
@@ -116,9 +117,8 @@ def _place(item: Item, read: Named) -> tuple[Resource, Key]:
     return read.resource, Key(item.key.namespace if read.resource.namespaced else "", read.name)
 
 
-def matches(read: Every, item: Stored) -> bool:
+def matches(read: Every[Any], item: Stored) -> bool:
     """Return whether an object is among those that a read asks for."""
     if read.namespace and item.meta.namespace != read.namespace:
         return False
-    labels = item.meta.labels or {}
-    return all(labels.get(name) == value for name, value in read.labels)
+    return read.selector.matches(item.meta.labels or {})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from modelyard.core.policy import Policy
     from modelyard.core.probes import Answer, Probe
-    from modelyard.kinds.contract import Kind, Object
+    from modelyard.kinds.contract import Kind, Lookup, Object
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.clock import Clock
@@ -66,22 +66,23 @@ class Gather:
             reading.found(read, await self._find(item, obj, read))
         self._dependents.record(item, reading.reads)
         answers = self._questions.look(item, [asked.probe for asked in reading.asked])
-        known = {asked: answers[asked.probe] for asked in reading.asked if asked.probe in answers}
-        return msgspec.structs.replace(reading.seen, answers=known)
+        return reading.seen({asked: answers[asked.probe] for asked in reading.asked if asked.probe in answers})
 
     def forget(self, item: Item) -> None:
         """Drop what an object read and asked, once it is gone."""
         self._dependents.forget(item)
         self._questions.forget(item)
 
-    async def _find(self, item: Item, obj: Object[Any], read: Named | Owned | Every) -> dict[Key, Stored]:
+    async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
         if isinstance(read, Named) and read.resource == SECRET:
             return await self._secret(Key(item.key.namespace, read.name), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
-            return cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
+            children = cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
+            return {key: child for key, child in children.items() if read.includes(child)}
         if isinstance(read, Every):
-            candidates = cache.labelled(*read.labels[0]) if read.labels else cache.all()
+            labels = read.selector.labels
+            candidates = cache.labelled(*labels[0]) if labels else cache.all()
             return {one.meta.key: one for one in candidates if matches(read, one)}
         one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
         return {one.meta.key: one} if one else {}

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, POD, Key
+from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every, Owned
 from modelyard.kinds.inferenceservice.api import CREATED
 from modelyard.kinds.inferenceservice.naming import KIND
@@ -44,7 +45,7 @@ class Ahead(Struct, frozen=True):
 
     rank: Rank
 
-    def __call__(self, pod: Stored) -> object:
+    def __call__(self, pod: Stored) -> tuple[Key, bool] | None:
         """Return whose pod it is and whether it serves; None when it does not matter."""
         placement = scheduling.look(pod)
         if not placement.lacks and not (placement.ready and placement.gpus):
@@ -53,7 +54,7 @@ class Ahead(Struct, frozen=True):
         return (rank.service, placement.ready) if rank < self.rank else None
 
 
-def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every]:
+def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[tuple[Key, bool]]]:
     """Name the pods of all services, while this one waits."""
     makers = scheduling.makers(seen.one(Owned(DEPLOYMENT)))
     own = [(pod, scheduling.look(pod, makers)) for pod in seen.all(Owned(POD))]
@@ -62,15 +63,15 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every]:
     ranks = [_rank(pod, placement) for pod, placement in own if placement.lacks]
     if ranks:
         first = min(ranks)._replace(service=Key(service.meta.namespace, names.short(service.meta.name)))
-        yield Every(POD, Ahead(first), labels=((names.KIND_LABEL, KIND),), within=PATIENCE)
+        yield Every(POD, Ahead(first), selector=Selector(((names.KIND_LABEL, KIND),)), within=PATIENCE)
 
 
 def position(service: Object[InferenceServiceSpec], seen: Seen) -> int:
     """Return the place of a service; 0 when it does not wait. One that serves with some of its pods does not."""
     everybody = next(reads(service, seen), None)
-    if everybody is None or not isinstance(everybody.facet, Ahead):
+    if everybody is None:
         return 0
-    found = [mark for pod in seen.all(everybody) if isinstance(mark := everybody.facet(pod), tuple)]
+    found = seen.every(everybody).values()
     serving = {key for key, ready in found if ready}
     return 1 + len({key for key, _ in found} - serving)
 

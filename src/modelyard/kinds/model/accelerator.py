@@ -34,7 +34,7 @@ class HasResource(Struct, frozen=True):
         return str(node.status.get("capacity", {}).get(self.name, "0")) != "0" or None
 
 
-def nodes(spec: ModelSpec, policy: Policy) -> Every | None:
+def nodes(spec: ModelSpec, policy: Policy) -> Every[bool] | None:
     """Return which nodes to look at; None when every machine will do."""
     if spec.hardware.accelerator in (Accelerator.CPU, Accelerator.METAL):
         return None
@@ -44,6 +44,6 @@ def nodes(spec: ModelSpec, policy: Policy) -> Every | None:
 def missing(spec: ModelSpec, seen: Seen) -> str:
     """Return the resource that no node offers; empty when nothing is missing."""
     read = nodes(spec, seen.policy)
-    if read is None or any(read.facet(node) for node in seen.all(read)):
+    if read is None or seen.every(read):
         return ""
     return gpu.resource_name(spec.hardware, seen.policy)

@@ -15,6 +15,7 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.policy import CacheMode
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, VOLUME_CLAIM
+from modelyard.core.selectors import Selector
 from modelyard.core.source import Claim, cache_key, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Every, Named
@@ -41,12 +42,14 @@ class Fetched(Struct, frozen=True):
     """What its downloader was told first."""
     container: str = fetch_report.CONTAINER
 
-    def __call__(self, pod: Stored) -> fetch_report.Report | None:
-        """Return what the pod reports; None while it reports nothing, or reports of other weights."""
+    def __call__(self, pod: Stored) -> tuple[str, fetch_report.Report] | None:
+        """Return when the pod was created and what it reports; None: nothing yet, or of other weights."""
         report = fetch_report.report(pod, self.container)
         if report is None or (report.problem is None and not report.file):
             return None
-        return report if self.words == self._told(pod)[: len(self.words)] else None
+        if self.words != self._told(pod)[: len(self.words)]:
+            return None
+        return pod.meta.creation_timestamp or "", report
 
     def _told(self, pod: Stored) -> tuple[str, ...]:
         spec = pod.spec
@@ -75,7 +78,7 @@ class Presence(Struct, frozen=True):
         return self.said.status is Truth.TRUE
 
 
-def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every, ...]:
+def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fetch_report.Report]], ...]:
     """Return the pods that bring these weights, whoever owns them: to serve them, or to draft with. Empty: none do."""
     spec, meta = model.spec, model.meta
     source = parse(spec.source)
@@ -86,8 +89,8 @@ def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every, ...]:
     )
     name = names.short(meta.name)
     return (
-        Every(POD, Fetched(words), meta.namespace, ((MODEL_LABEL, name),)),
-        Every(POD, Fetched(words, fetch_report.DRAFT_CONTAINER), meta.namespace, ((DRAFT_LABEL, name),)),
+        Every(POD, Fetched(words), meta.namespace, Selector(((MODEL_LABEL, name),))),
+        Every(POD, Fetched(words, fetch_report.DRAFT_CONTAINER), meta.namespace, Selector(((DRAFT_LABEL, name),))),
     )
 
 
@@ -114,9 +117,8 @@ def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
     brought_by = pods(model, seen.policy)
     if not brought_by:
         return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _nobody_looks(model.spec)))
-    found = [(pod.meta.creation_timestamp or "", read.facet(pod)) for read in brought_by for pod in seen.all(read)]
-    latest_last = sorted(found, key=lambda pair: pair[0])
-    reports = [report for _, report in latest_last if isinstance(report, fetch_report.Report)]
+    found = [pair for read in brought_by for pair in seen.every(read).values()]
+    reports = [report for _, report in sorted(found, key=lambda pair: pair[0])]
     if good := [report for report in reports if report.problem is None and _is_wanted(model.spec, report.sha256)]:
         return _brought(model, good[-1])
     if problem := next((report.problem for report in reversed(reports) if report.problem), None):
