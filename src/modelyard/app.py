@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import uvloop
 
-from modelyard.core.probes import Answer, LogTail, McpHandshake, RemoteWeights
+from modelyard.core.checks import Answer, LogTail, McpHandshake, RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
@@ -30,7 +30,7 @@ from modelyard.runtime.manager import Operator, Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from modelyard.core.probes import Probe
+    from modelyard.core.checks import Check
     from modelyard.kube.connection import Connection
     from modelyard.net.exchange import Locate
     from modelyard.runtime.dependents import Item
@@ -57,14 +57,14 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     looks = Looks(guard)
 
     def ask(client: Client, wake: Callable[[Item], None]) -> Asking:
-        async def answer(probe: Probe) -> Answer:
-            match probe:
+        async def answer(check: Check) -> Answer:
+            match check:
                 case McpHandshake():
-                    return await shake_hands(client, probe, locate)
+                    return await shake_hands(client, check, locate)
                 case RemoteWeights():
-                    return await looks.look(probe)
+                    return await looks.look(check)
                 case LogTail():
-                    return await tail(client, probe)
+                    return await tail(client, check)
 
         return Asking(answer, wake, lane_of=lambda item: item.key.namespace)
 
@@ -87,23 +87,23 @@ def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         _log.error("internal error", what=context.get("message"), exc_info=context.get("exception"))
 
 
-async def shake_hands(client: Client, probe: McpHandshake, locate: Locate) -> Answer:
+async def shake_hands(client: Client, check: McpHandshake, locate: Locate) -> Answer:
     """Greet an MCP server, once it is known what it must present."""
     try:
-        trust = await _certificates(client, probe)
+        trust = await _certificates(client, check)
     except Forbidden as error:
         return Answer(False, Reason.FORBIDDEN, str(error))
     except KubeError:
         return Answer(False, Reason.API_UNAVAILABLE, "the Secret with the certificate cannot be read at the moment")
-    return await handshake(probe, where=locate, trust=trust)
+    return await handshake(check, where=locate, trust=trust)
 
 
-async def _certificates(client: Client, probe: McpHandshake) -> str | None:
+async def _certificates(client: Client, check: McpHandshake) -> str | None:
     """Return what the server must present: only the public half of the Secret ever leaves this function."""
-    if not probe.trust:
+    if not check.trust:
         return None
     try:
-        data = (await client.get(SECRET, Key(probe.service.namespace, probe.trust))).part("data")
+        data = (await client.get(SECRET, Key(check.service.namespace, check.trust))).part("data")
     except NotFound:
         return None
     return "\n".join(

@@ -25,7 +25,7 @@ from tests.support.widgets import ABSENT, ACCOUNT, CONFIG_MAP, KIND, WIDGET
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelyard.core.probes import Answer, Probe
+    from modelyard.core.checks import Answer, Check
     from modelyard.local.cluster import Cluster
     from tests.support.recorder import Recorder
 
@@ -47,7 +47,7 @@ async def operating(cluster: Cluster, namespace: str, *kinds: Any, port: int = 0
     """Run an operator for these kinds in this process, as the administrator."""
     connection = config.from_kubeconfig([cluster.kubeconfig])
 
-    async def never(_: Probe) -> Answer:
+    async def never(_: Check) -> Answer:
         raise AssertionError("a toy asks nothing")
 
     operator = Operator(

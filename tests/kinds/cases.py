@@ -16,10 +16,10 @@ import yaml
 from msgspec import Struct, field
 
 from modelyard.core import names
+from modelyard.core.checks import Answer
 from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import Child, Outcome, Plan
 from modelyard.core.policy import Policy
-from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
 from modelyard.core.times import timestamp

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from modelyard.core.probes import Answer, LogTail
+from modelyard.core.checks import Answer, LogTail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, Key
 from modelyard.kube.client import Client
@@ -20,7 +20,7 @@ from tests.kube.scripted import client_of, lost, serving, status, text
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
 
-PROBE = LogTail("a", "one", "fetch")
+CHECK = LogTail("a", "one", "fetch")
 LINE = {"bytes": 5, "total": None, "bytesPerSecond": 2, "etaSeconds": None, "file": "model\u2028.gguf"}
 
 
@@ -76,25 +76,25 @@ async def test_the_name_of_a_pod_cannot_leave_its_place_in_the_path(name: str) -
 )
 async def test_the_last_line_of_json_is_told(log: bytes, value: dict[str, Any]) -> None:
     async with serving(text(log)) as server, client_of(server) as client:
-        assert await tail(client, PROBE) == told(value)
+        assert await tail(client, CHECK) == told(value)
 
 
 @pytest.mark.parametrize("answer", [status(404, "NotFound"), status(400, "BadRequest", "is waiting to start")])
 async def test_a_container_that_is_not_there_yet_has_nothing_to_tell(answer: Any) -> None:
     async with serving(answer) as server, client_of(server) as client:
-        assert await tail(client, PROBE) == told({})
+        assert await tail(client, CHECK) == told({})
 
 
 @pytest.mark.parametrize("answer", [lost, status(500, "InternalError", "at 12:01"), status(429)])
 async def test_a_log_that_cannot_be_read_is_no_news_of_the_container(answer: Any) -> None:
     async with serving(answer) as server, client_of(server) as client:
-        answered = await tail(client, PROBE)
+        answered = await tail(client, CHECK)
     assert answered == Answer(False, Reason.API_UNAVAILABLE, "the log of the container cannot be read at the moment")
 
 
 async def test_a_missing_rule_is_named() -> None:
     async with serving(status(403, "Forbidden", "User cannot get it")) as server, client_of(server) as client:
-        answered = await tail(client, PROBE)
+        answered = await tail(client, CHECK)
     assert (answered.ok, answered.reason) == (False, Reason.FORBIDDEN)
     assert "pods/log" in answered.message
 

@@ -1,4 +1,4 @@
-"""What the tests of the handshake share: one probe, and a server that answers with whatever bytes a test says."""
+"""What the tests of the handshake share: one check, and a server that answers with whatever bytes a test says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from modelyard.core.probes import McpHandshake, ServiceAddress
+from modelyard.core.checks import McpHandshake, ServiceAddress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ SERVICE = ServiceAddress("default", "tiny", 8080)
 NAME = "tiny.default"
 
 
-def probe(path: str = "/mcp", timeout: float = 10.0, trust: str = "") -> McpHandshake:
+def check(path: str = "/mcp", timeout: float = 10.0, trust: str = "") -> McpHandshake:
     """The question, with a time limit that no friendly server comes near."""
     return McpHandshake(SERVICE, path, timeout, "revision-1", trust)
 

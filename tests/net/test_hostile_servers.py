@@ -11,7 +11,7 @@ import pytest
 
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
-from tests.net.greetings import answering, probe, request, scripted
+from tests.net.greetings import answering, check, request, scripted
 
 OK = "HTTP/1.1 200 OK"
 JSON = f"{OK}\nContent-Type: application/json"
@@ -118,13 +118,13 @@ def deep(levels: int) -> bytes:
 )
 async def test_what_is_not_mcp_is_a_bad_answer(head: str, body: bytes, message: str) -> None:
     async with scripted(answering(head, body)) as where:
-        answer = await handshake(probe(), where)
+        answer = await handshake(check(), where)
     assert (answer.ok, answer.reason, answer.message) == (False, Reason.BAD_ANSWER, message)
 
 
 async def test_who_is_not_let_in_may_have_the_wrong_name_or_lack_credentials() -> None:
     async with scripted(answering("HTTP/1.1 403 Forbidden\nContent-Length: 0")) as where:
-        answer = await handshake(probe(), where)
+        answer = await handshake(check(), where)
     assert answer.reason is Reason.UNAUTHORIZED
     assert answer.message == (
         "the server does not let Modelyard in (HTTP 403); "
@@ -142,7 +142,7 @@ async def test_who_is_not_let_in_may_have_the_wrong_name_or_lack_credentials() -
 )
 async def test_a_connection_that_breaks_is_no_answer(head: str, body: bytes) -> None:
     async with scripted(answering(head, body)) as where:
-        answer = await handshake(probe(), where)
+        answer = await handshake(check(), where)
     assert (answer.ok, answer.reason) == (False, Reason.NO_ANSWER)
 
 
@@ -157,7 +157,7 @@ async def test_slow_bytes_end_with_the_time_limit(head: str) -> None:
             await asyncio.sleep(0.01)
 
     async with scripted(drip) as where, asyncio.timeout(10):
-        answer = await handshake(probe(timeout=0.3), where)
+        answer = await handshake(check(timeout=0.3), where)
     assert (answer.reason, answer.message) == (Reason.NO_ANSWER, NO_ANSWER)
 
 
@@ -175,7 +175,7 @@ async def test_an_endless_body_is_left_early_and_costs_little_memory(head: str) 
     async with scripted(flood) as where, asyncio.timeout(10):
         tracemalloc.start()
         try:
-            answer = await handshake(probe(), where)
+            answer = await handshake(check(), where)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -191,7 +191,7 @@ async def test_a_stream_that_never_ends_does_not_hold_up_an_answer_that_came() -
         await reader.read()
 
     async with scripted(linger) as where, asyncio.timeout(10):
-        answer = await handshake(probe(), where)
+        answer = await handshake(check(), where)
     assert answer.ok
 
 
@@ -208,7 +208,7 @@ async def test_a_server_that_loses_sessions_is_told_apart_from_a_wrong_path() ->
             writer.write(head + f"\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
 
     async with scripted(forget) as where:
-        answer = await handshake(probe(), where)
+        answer = await handshake(check(), where)
     assert answer.reason is Reason.BAD_ANSWER
     assert answer.message == (
         "the server forgot the session between two requests (HTTP 404); "
@@ -227,4 +227,4 @@ async def test_gzip_that_was_not_asked_for_is_understood() -> None:
         writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 
     async with scripted(packed) as where:
-        assert (await handshake(probe(), where)).ok
+        assert (await handshake(check(), where)).ok

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.core.probes import Answer
+from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
-from tests.net.greetings import probe
+from tests.net.greetings import check
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,9 +42,9 @@ async def official(json: bool, stateless: bool, host: str = "0.0.0.0") -> AsyncI
 @pytest.mark.parametrize("stateless", [True, False], ids=["stateless", "sessions"])
 async def test_a_server_of_the_official_sdk_is_understood(json: bool, stateless: bool) -> None:
     async with official(json, stateless) as where:
-        answer = await handshake(probe(timeout=START_SECONDS), where)
-        again = await handshake(probe(timeout=START_SECONDS), where)
-        elsewhere = await handshake(probe("/elsewhere", timeout=START_SECONDS), where)
+        answer = await handshake(check(timeout=START_SECONDS), where)
+        again = await handshake(check(timeout=START_SECONDS), where)
+        elsewhere = await handshake(check("/elsewhere", timeout=START_SECONDS), where)
     value = {
         "name": "official",
         "version": "3.2.1",
@@ -58,6 +58,6 @@ async def test_a_server_of_the_official_sdk_is_understood(json: bool, stateless:
 
 async def test_a_server_that_guards_against_foreign_names_gives_a_remedy() -> None:
     async with official(json=True, stateless=True, host="127.0.0.1") as where:
-        answer = await handshake(probe(timeout=START_SECONDS), where)
+        answer = await handshake(check(timeout=START_SECONDS), where)
     assert answer.reason is Reason.BAD_ANSWER
     assert answer.message.endswith("let it accept the host name of its Service")

@@ -9,13 +9,13 @@ import pytest
 from modelyard.core.reasons import Reason
 from modelyard.net.mcp import handshake
 from tests.net.certificates import Identity, issue, served
-from tests.net.greetings import NAME, SERVICE, probe
+from tests.net.greetings import NAME, SERVICE, check
 from tests.support.mcpserver import McpServers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.core.probes import Answer
+    from modelyard.core.checks import Answer
 
 ROOT = issue("root.example", authority=True)
 MIDDLE = issue("middle.example", ROOT, authority=True)
@@ -28,7 +28,7 @@ WRONG = (
 
 async def ask(context: ssl.SSLContext | None, trust: str | None) -> Answer:
     async with McpServers().serve(tls=context) as servers:
-        answer = await handshake(probe(trust="tiny-tls"), servers.locate, trust)
+        answer = await handshake(check(trust="tiny-tls"), servers.locate, trust)
         assert answer.ok or servers.calls[NAME, "initialize"] == 0
         return answer
 

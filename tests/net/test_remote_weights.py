@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from modelyard.core.probes import Answer, RemoteWeights
+from modelyard.core.checks import Answer, RemoteWeights
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.net.gguf import HeaderReader
 from modelyard.net.remote import HEADER_LIMIT, Looks, look
@@ -34,18 +34,18 @@ WHOLE = {"etag": '"v1"', "contentLength": len(YARD), "gguf": HEADER}
 ETAG = {"ETag": '"v1"'}
 
 
-def probe(port: int, *, gguf: bool = True, scheme: str = "http") -> RemoteWeights:
+def check(port: int, *, gguf: bool = True, scheme: str = "http") -> RemoteWeights:
     return RemoteWeights(f"{scheme}://user:pw@files.example:{port}/model.gguf?signature=secret", 3600.0, gguf)
 
 
 async def asked(handler: Handler, *, gguf: bool = True) -> Answer:
     async with serving(handler) as port:
-        return await look(probe(port, gguf=gguf), guard())
+        return await look(check(port, gguf=gguf), guard())
 
 
 async def told(head: str, body: bytes = b"", *, gguf: bool = True) -> Answer:
     async with scripted(answering(head, body)) as where:
-        return await look(probe(where(SERVICE)[1], gguf=gguf), guard())
+        return await look(check(where(SERVICE)[1], gguf=gguf), guard())
 
 
 def good(value: dict[str, Any]) -> Answer:
@@ -75,10 +75,10 @@ async def test_a_header_is_read_again_only_when_the_file_is_another() -> None:
     seen: list[Answer] = []
     async with serving(unreadable_after_the_first) as port:
         looks = Looks(guard())
-        seen.append(await looks.look(probe(port)))
-        seen.append(await looks.look(probe(port)))
+        seen.append(await looks.look(check(port)))
+        seen.append(await looks.look(check(port)))
         etag = '"v2"'
-        seen.append(await looks.look(probe(port)))
+        seen.append(await looks.look(check(port)))
     assert seen == [good(WHOLE), good(WHOLE), good({"etag": '"v2"', "contentLength": len(YARD)})]
 
 
@@ -103,7 +103,7 @@ async def test_a_server_without_ranges_is_left_when_the_header_is_complete() -> 
             await writer.drain()
 
     async with scripted(endless) as where, asyncio.timeout(30):
-        answer = await look(probe(where(SERVICE)[1]), guard())
+        answer = await look(check(where(SERVICE)[1]), guard())
     assert answer == good({**WHOLE, "contentLength": 99999999999})
     # What the buffers of two sockets hold, and no more.
     assert sent < HEADER_LIMIT
@@ -117,7 +117,7 @@ async def test_a_hub_that_redirects_to_its_storage_is_followed() -> None:
 
     names = Names(files=[["127.0.0.1"]], cdn=[["127.0.0.1"]])
     async with serving(hub) as port:
-        assert await look(probe(port), guard(names)) == good({**WHOLE, "etag": '"blob"'})
+        assert await look(check(port), guard(names)) == good({**WHOLE, "etag": '"blob"'})
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_a_header_without_end_is_not_read() -> None:
             await writer.drain()
 
     async with scripted(flood) as where, asyncio.timeout(30):
-        assert await look(probe(where(SERVICE)[1]), guard()) == good({"etag": "", "contentLength": None})
+        assert await look(check(where(SERVICE)[1]), guard()) == good({"etag": "", "contentLength": None})
 
 
 REFUSED = "the operator looks without credentials; if pods have none either, check spec.source"
@@ -221,7 +221,7 @@ async def test_a_slow_header_ends_with_the_time_limit() -> None:
         await reader.read()
 
     async with scripted(drip) as where, asyncio.timeout(30):
-        answer = await look(probe(where(SERVICE)[1]), guard(seconds=0.3))
+        answer = await look(check(where(SERVICE)[1]), guard(seconds=0.3))
     assert (answer.ok, answer.reason) == (False, Reason.UPSTREAM_UNREACHABLE)
 
 
@@ -236,7 +236,7 @@ async def test_a_certificate_that_proves_nothing_is_told(tmp_path: Path, days: i
     identity = issue("files.example", days=days)
     trusted = ssl.create_default_context(cadata=identity.pem) if days < 0 else None
     async with serving(_never, served(tmp_path, identity)) as port:
-        answer = await look(probe(port, scheme="https"), guard(tls=trusted))
+        answer = await look(check(port, scheme="https"), guard(tls=trusted))
     assert answer == Answer(False, Reason.UPSTREAM_UNREACHABLE, f"files.example {wrong}; check spec.source")
 
 
@@ -272,7 +272,7 @@ SCRIPTS: dict[str, Script] = {
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 async def test_passwords_and_signatures_are_not_told(script: Script) -> None:
     async with scripted(script) as where:
-        answer = await look(probe(where(SERVICE)[1]), guard())
+        answer = await look(check(where(SERVICE)[1]), guard())
     assert not answer.ok
     assert not any(word in answer.message for word in ("pw", "secret", "signature", "10.0.0.1"))
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelyard.core.probes import Answer
+from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
 from modelyard.net.steady import QUIET_SECONDS, Steady
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from modelyard.app import shake_hands
-from modelyard.core.probes import McpHandshake, ServiceAddress
+from modelyard.core.checks import McpHandshake, ServiceAddress
 from modelyard.core.reasons import Reason
 from modelyard.net.exchange import in_cluster
 from tests.kube.scripted import client_of, serving, status
 
-PROBE = McpHandshake(ServiceAddress("a", "tools", 8443), "/mcp", timeout=1.0, template="x", trust="tools-tls")
+CHECK = McpHandshake(ServiceAddress("a", "tools", 8443), "/mcp", timeout=1.0, template="x", trust="tools-tls")
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ PROBE = McpHandshake(ServiceAddress("a", "tools", 8443), "/mcp", timeout=1.0, te
 )
 async def test_a_secret_counts_as_missing_only_when_the_api_server_says_so(code: int, reason: Reason) -> None:
     async with serving(status(code)) as server, client_of(server) as client:
-        answer = await shake_hands(client, PROBE, in_cluster)
+        answer = await shake_hands(client, CHECK, in_cluster)
     assert (answer.ok, answer.reason) == (False, reason)

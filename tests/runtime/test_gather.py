@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from modelyard.core.checks import Answer, Check
     from modelyard.core.objects import Stored
-    from modelyard.core.probes import Answer, Probe
 
 CHAT = stored("chat", resource=INFERENCE_SERVICE.resource, spec={"modelRef": "tiny"})
 READER = Item(INFERENCE_SERVICE.name, Key("default", "chat"))
@@ -32,7 +32,7 @@ PRIVATE = {"source": "https://models.invalid/tiny.gguf", "sourceSecretRef": {"na
 class Unasked:
     """Nobody who could be asked."""
 
-    def look(self, _reader: Item, _probes: Collection[Probe]) -> dict[Probe, Answer]:
+    def look(self, _reader: Item, _checks: Collection[Check]) -> dict[Check, Answer]:
         return {}
 
     def forget(self, _reader: Item) -> None:
@@ -40,10 +40,10 @@ class Unasked:
 
 
 async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_service():
-    dependents, woken = Dependents(), set[Item]()
+    interest, woken = Dependents(), set[Item]()
 
     def changed(old: Stored | None, new: Stored | None) -> None:
-        woken.update(dependents.woken_by(MODEL.resource, old, new))
+        woken.update(interest.woken_by(MODEL.resource, old, new))
 
     models = Cache(MODEL.resource, changed, nobody)
     others = {resource: Cache(resource, nobody, nobody) for resource in INFERENCE_SERVICE.watches}
@@ -54,6 +54,6 @@ async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_ser
         return await status(404, "NotFound")(request)
 
     async with serving(no_secret_but_an_edit) as server, client_of(server) as client:
-        gather = Gather(client, {**others, MODEL.resource: models}, dependents, Unasked(), VirtualClock(), Policy())
+        gather = Gather(client, {**others, MODEL.resource: models}, interest, Unasked(), VirtualClock(), Policy())
         await gather(READER, INFERENCE_SERVICE, decode(INFERENCE_SERVICE, CHAT))
     assert woken == {READER}

@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, structs
 
 from modelyard.core import names
+from modelyard.core.checks import Answer, Check
 from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Json, Metadata, Stored
 from modelyard.core.plan import Outcome, Plan, overlay
 from modelyard.core.policy import Policy
-from modelyard.core.probes import Answer, Probe
 from modelyard.core.resources import Key, Resource
 from modelyard.core.selectors import Selector
 
@@ -63,7 +63,7 @@ class Every(Struct, Generic[F], frozen=True):
 class Asked(Struct, frozen=True):
     """The latest answer to a question, asked again on its own schedule."""
 
-    probe: Probe
+    probe: Check
 
 
 Lookup = Named | Owned | Every[Any]
@@ -184,7 +184,7 @@ class Kind(Struct, frozen=True):
     """Children that a plan may take away while the object lives on."""
     creates: tuple[Resource, ...] = ()
     """What `plan` may create and never changes afterwards."""
-    asks: tuple[type[Probe], ...] = ()
+    asks: tuple[type[Check], ...] = ()
     """The questions that `reads` may name."""
     conditions: tuple[str, ...] = ("Ready",)
     """The condition types that every object of this kind has. Types that are listed nowhere here are left alone."""

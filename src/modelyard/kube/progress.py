@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelyard.core.probes import Answer
+from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
 from modelyard.kube.errors import BadRequest, Forbidden, KubeError, NotFound
 
 if TYPE_CHECKING:
-    from modelyard.core.probes import LogTail
+    from modelyard.core.checks import LogTail
     from modelyard.kube.client import Client
 
 _LINES: Final = 20
 _LINE: Final = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 
 
-async def tail(client: Client, probe: LogTail) -> Answer:
+async def tail(client: Client, check: LogTail) -> Answer:
     """Return the last line of JSON; empty when there is none yet."""
     try:
-        text = await client.log_tail(probe.namespace, probe.pod, probe.container, _LINES)
+        text = await client.log_tail(check.namespace, check.pod, check.container, _LINES)
     except (NotFound, BadRequest):
         # The server answers 400 for a container that is waiting to start.
         return _told({})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from modelyard.core.probes import LogTail
+from modelyard.core.checks import LogTail
 from modelyard.core.resources import EVENT, LEASE, POD, SECRET, Resource
 
 if TYPE_CHECKING:

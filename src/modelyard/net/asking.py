@@ -20,12 +20,12 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from modelyard.core.checks import Answer, Check
 from modelyard.core.fair_queue import FairQueue
-from modelyard.core.probes import Answer, Probe
 from modelyard.core.reasons import Reason
 from modelyard.net.steady import Steady
 
-Ask = Callable[[Probe], Awaitable[Answer]]
+Ask = Callable[[Check], Awaitable[Answer]]
 
 AT_ONCE: Final = 16
 """How many questions may be at work at the same time."""
@@ -77,15 +77,15 @@ class SystemClock:
 
 
 class _Question:
-    """One probe, who wants to know, and what is believed.
+    """One check, who wants to know, and what is believed.
 
     It is due at some time, or waits for its turn, or is being asked; never two of these.
     """
 
-    __slots__ = ("lane", "probe", "readers", "steady", "task")
+    __slots__ = ("check", "lane", "readers", "steady", "task")
 
-    def __init__(self, probe: Probe, lane: Hashable) -> None:
-        self.probe = probe
+    def __init__(self, check: Check, lane: Hashable) -> None:
+        self.check = check
         self.lane = lane
         self.readers: set[Hashable] = set()
         self.steady = Steady()
@@ -95,7 +95,7 @@ class _Question:
 class Asking:
     """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread.
 
-    Lanes take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
+    FairQueue take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
     question is in the lane of its first reader.
     """
 
@@ -110,8 +110,8 @@ class Asking:
         self._wake = wake
         self._lane_of = lane_of
         self._clock = clock or SystemClock()
-        self._questions: dict[Probe, _Question] = {}
-        self._named: dict[Hashable, frozenset[Probe]] = {}
+        self._questions: dict[Check, _Question] = {}
+        self._named: dict[Hashable, frozenset[Check]] = {}
         self._due: list[tuple[float, int, _Question]] = []
         self._order = count()
         self._open: dict[asyncio.Task[None], float] = {}
@@ -119,19 +119,19 @@ class Asking:
         self._waiting: FairQueue[_Question] = FairQueue(lambda question: question.lane)
         self._news = asyncio.Event()
 
-    def look(self, reader: Hashable, probes: Collection[Probe]) -> dict[Probe, Answer]:
+    def look(self, reader: Hashable, checks: Collection[Check]) -> dict[Check, Answer]:
         """Return the steady answers known so far to exactly these questions, which are all that the reader has."""
-        wanted, before = frozenset(probes), self._named.get(reader, frozenset())
+        wanted, before = frozenset(checks), self._named.get(reader, frozenset())
         if wanted:
             self._named[reader] = wanted
         else:
             self._named.pop(reader, None)
-        for probe in before - wanted:
-            self._drop(reader, probe)
-        for probe in wanted - before:
-            self._add(reader, probe)
-        known = ((probe, self._questions[probe].steady.answer) for probe in wanted)
-        return {probe: answer for probe, answer in known if answer is not None}
+        for check in before - wanted:
+            self._drop(reader, check)
+        for check in wanted - before:
+            self._add(reader, check)
+        known = ((check, self._questions[check].steady.answer) for check in wanted)
+        return {check: answer for check, answer in known if answer is not None}
 
     def forget(self, reader: Hashable) -> None:
         """Drop every question that only this reader has."""
@@ -145,19 +145,19 @@ class Asking:
                 self._start_due(group)
                 await self._clock.wait(self._news, self._idle_seconds())
 
-    def _add(self, reader: Hashable, probe: Probe) -> None:
-        question = self._questions.get(probe)
+    def _add(self, reader: Hashable, check: Check) -> None:
+        question = self._questions.get(check)
         if question is None:
-            question = self._questions[probe] = _Question(probe, self._lane_of(reader))
+            question = self._questions[check] = _Question(check, self._lane_of(reader))
             self._schedule(question, self._clock.now())
         question.readers.add(reader)
 
-    def _drop(self, reader: Hashable, probe: Probe) -> None:
-        question = self._questions[probe]
+    def _drop(self, reader: Hashable, check: Check) -> None:
+        question = self._questions[check]
         question.readers.discard(reader)
         if question.readers:
             return
-        del self._questions[probe]
+        del self._questions[check]
         self._waiting.discard(question)
         if question.task is not None:
             question.task.cancel()
@@ -181,7 +181,7 @@ class Asking:
             self._start(turn, group, now)
 
     def _next(self) -> _Question | None:
-        """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
+        """Take the first question of the lane whose turn it is. FairQueue that have their share open have no turn."""
         # The share shrinks with what is left, so that however many lanes are full, another finds a place.
         share = min(MOST_OPEN_IN_LANE, MOST_OPEN - len(self._open))
         return self._waiting.pop(lambda lane: self._open_in[lane] < share)
@@ -209,21 +209,21 @@ class Asking:
         return min(when for when in turns_to_waiting if when > now) - now
 
     async def _put(self, question: _Question) -> None:
-        answer = await self._answer(question.probe)
+        answer = await self._answer(question.check)
         now, before = self._clock.now(), question.steady
         question.steady = before.after(answer, now)
-        pause = question.steady.pause(question.probe.every, now, self._clock.random())
+        pause = question.steady.pause(question.check.every, now, self._clock.random())
         self._schedule(question, now + pause)
         if question.steady.answer != before.answer:
             for reader in tuple(question.readers):
                 self._wake(reader)
 
-    async def _answer(self, probe: Probe) -> Answer:
+    async def _answer(self, check: Check) -> Answer:
         try:
-            return await self._ask(probe)
+            return await self._ask(check)
         except Exception:
             # Anything expected comes back as an answer, so this is a bug; it must not stop the other questions.
-            _log.exception("a question could not be asked", probe=type(probe).__name__)
+            _log.exception("a question could not be asked", check=type(check).__name__)
             return _BROKEN
 
     def _ended(self, question: _Question, task: asyncio.Task[None]) -> None:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
+from modelyard.core.checks import ServiceAddress
 from modelyard.core.errors import ModelyardError
-from modelyard.core.probes import ServiceAddress
 
 if TYPE_CHECKING:
     import ssl

@@ -17,7 +17,7 @@ import structlog
 from msgspec import Raw, Struct
 
 import modelyard
-from modelyard.core.probes import Answer
+from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.events import EventStream
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Mapping
 
+    from modelyard.core.checks import McpHandshake
     from modelyard.core.conditions import Problem
-    from modelyard.core.probes import McpHandshake
     from modelyard.net.exchange import Conversation, Locate, Reply
 
 OFFERED: Final = "2025-06-18"
@@ -160,29 +160,29 @@ class _Session:
         self._id = self._headers["Mcp-Session-Id"] = offered
 
 
-async def handshake(probe: McpHandshake, where: Locate = in_cluster, trust: str | None = None) -> Answer:
-    """Greet the server and say what it offers, or why it could not be asked, within `probe.timeout` seconds.
+async def handshake(check: McpHandshake, where: Locate = in_cluster, trust: str | None = None) -> Answer:
+    """Greet the server and say what it offers, or why it could not be asked, within `check.timeout` seconds.
 
-    `trust` is the PEM text of the Secret that `probe.trust` names: `tls.crt`, then `ca.crt` if there is one; None when
+    `trust` is the PEM text of the Secret that `check.trust` names: `tls.crt`, then `ca.crt` if there is one; None when
     the Secret is not there. It is never asked over an unproven connection instead.
     """
-    deadline = asyncio.get_running_loop().time() + probe.timeout
+    deadline = asyncio.get_running_loop().time() + check.timeout
     try:
-        contexts = _contexts(probe, trust)
+        contexts = _contexts(check, trust)
         for context in contexts[:-1]:
             with suppress(Distrusted):
-                return await _greeted(probe, where, context, deadline)
-        return await _greeted(probe, where, contexts[-1], deadline)
+                return await _greeted(check, where, context, deadline)
+        return await _greeted(check, where, contexts[-1], deadline)
     except HandshakeFailed as failure:
         return _answer(failure.problem)
     except ExchangeFailed as failure:
-        _log.debug("MCP handshake failed", service=probe.service.host, detail=failure.detail)
-        return _answer(trouble(failure, probe.trust))
+        _log.debug("MCP handshake failed", service=check.service.host, detail=failure.detail)
+        return _answer(trouble(failure, check.trust))
 
 
-async def _greeted(probe: McpHandshake, where: Locate, tls: ssl.SSLContext | None, deadline: float) -> Answer:
-    async with conversation(probe.service, probe.path, where, tls, deadline) as peer:
-        session = _Session(peer, probe.path)
+async def _greeted(check: McpHandshake, where: Locate, tls: ssl.SSLContext | None, deadline: float) -> Answer:
+    async with conversation(check.service, check.path, where, tls, deadline) as peer:
+        session = _Session(peer, check.path)
         try:
             answer = await _introduced(session)
         except (HandshakeFailed, ExchangeFailed):
@@ -283,16 +283,16 @@ def _result(message: Message, method: str, into: type[T]) -> T:
         raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS) from error
 
 
-def _contexts(probe: McpHandshake, trust: str | None) -> tuple[ssl.SSLContext | None, ...]:
-    if not probe.trust:
+def _contexts(check: McpHandshake, trust: str | None) -> tuple[ssl.SSLContext | None, ...]:
+    if not check.trust:
         return (None,)
     if trust is None:
-        wrong = f"cannot be asked: Secret '{probe.trust}' does not exist"
+        wrong = f"cannot be asked: Secret '{check.trust}' does not exist"
         raise HandshakeFailed(Reason.SECRET_NOT_FOUND, wrong, "create it or fix spec.server.tls.secretName")
     try:
         return trusting(trust)
     except NoCertificate as error:
-        wrong = f"cannot be asked: Secret '{probe.trust}' holds no certificate"
+        wrong = f"cannot be asked: Secret '{check.trust}' holds no certificate"
         raise HandshakeFailed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error
 
 

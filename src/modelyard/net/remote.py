@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
+from modelyard.core.checks import Answer
 from modelyard.core.conditions import Problem
-from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
@@ -26,8 +26,8 @@ from modelyard.net.guarded import NotAllowed, visiting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from modelyard.core.checks import RemoteWeights
     from modelyard.core.gguf import GgufReport
-    from modelyard.core.probes import RemoteWeights
     from modelyard.net.exchange import Reply
     from modelyard.net.guarded import Guard
 
@@ -54,10 +54,10 @@ class Looks:
         self._guard = guard
         self._seen: dict[tuple[str, bool], dict[str, Any]] = {}
 
-    async def look(self, probe: RemoteWeights) -> Answer:
+    async def look(self, check: RemoteWeights) -> Answer:
         """Say what is at the URL, or why that could not be seen."""
-        place = (probe.url, probe.gguf)
-        answer = await look(probe, self._guard, self._seen.get(place, _NOTHING))
+        place = (check.url, check.gguf)
+        answer = await look(check, self._guard, self._seen.get(place, _NOTHING))
         if answer.ok:
             # Taken out and put back, so that the first one is always the one that was seen longest ago.
             self._seen.pop(place, None)
@@ -67,29 +67,29 @@ class Looks:
         return answer
 
 
-async def look(probe: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
+async def look(check: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
     """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same.
 
     `before` is what was seen last. It is told again if the file is still the same by its ETag.
     """
-    last = HEADER_LIMIT - 1 if probe.gguf else 0
-    host = _host(probe.url)
+    last = HEADER_LIMIT - 1 if check.gguf else 0
+    host = _host(check.url)
     try:
-        async with visiting(guard) as visit, visit.get(probe.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
+        async with visiting(guard) as visit, visit.get(check.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
             if reply.status not in _THERE:
                 return _failed(_refusal(reply.status, host))
-            return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, probe, before))
+            return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, check, before))
     except ExchangeFailed as failure:
         _log.debug("upstream could not be looked at", host=host, detail=failure.detail)
         return _failed(_trouble(failure, host))
 
 
-async def _seen(reply: Reply, probe: RemoteWeights, before: Mapping[str, Any]) -> dict[str, Any]:
+async def _seen(reply: Reply, check: RemoteWeights, before: Mapping[str, Any]) -> dict[str, Any]:
     value = {"etag": clean(reply.header("ETag"), _LONGEST_ETAG), "contentLength": _length(reply)}
     if value["etag"] and all(before.get(name) == here for name, here in value.items()):
         return dict(before)
     from_the_start = reply.status == 200 or reply.header("Content-Range").startswith("bytes 0-")
-    header = await _header(reply) if probe.gguf and from_the_start else None
+    header = await _header(reply) if check.gguf and from_the_start else None
     return value if header is None else {**value, "gguf": msgspec.to_builtins(header)}
 
 

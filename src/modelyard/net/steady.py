@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from modelyard.core.probes import Answer
+from modelyard.core.checks import Answer
 
 BAD_IN_A_ROW: Final = 3
 """So many bad answers it takes to disbelieve a good one, or to believe a bad one first."""

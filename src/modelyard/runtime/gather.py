@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
+    from modelyard.core.checks import Answer, Check
     from modelyard.core.policy import Policy
-    from modelyard.core.probes import Answer, Probe
     from modelyard.kinds.contract import Kind, Lookup, Object
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Questions(Protocol):
     """Who asks programs outside the API server."""
 
-    def look(self, reader: Item, probes: Collection[Probe]) -> Mapping[Probe, Answer]:
+    def look(self, reader: Item, probes: Collection[Check]) -> Mapping[Check, Answer]:
         """Return the latest answers, and see to it that exactly these questions are asked."""
 
     def forget(self, reader: Item) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modelyard.core import names
+from modelyard.core.checks import Answer
 from modelyard.core.conditions import Condition, Truth, condition, failing, stored_condition
-from modelyard.core.probes import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.contract import Owned

@@ -1,6 +1,6 @@
 """Model: weights, where they come from, and whether they may be served."""
 
-from modelyard.core.probes import LogTail, RemoteWeights
+from modelyard.core.checks import LogTail, RemoteWeights
 from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.model import api, plan, reads, rules, status

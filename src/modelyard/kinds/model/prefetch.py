@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core import names
+from modelyard.core.checks import LogTail
 from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint
 from modelyard.core.exitcodes import Code
 from modelyard.core.plan import CreateOnly, RequeueAfter
 from modelyard.core.policy import CacheMode
-from modelyard.core.probes import LogTail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import JOB, POD, SECRET
 from modelyard.core.source import S3, Hub, Web, parse

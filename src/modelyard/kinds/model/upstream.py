@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.core.checks import RemoteWeights
 from modelyard.core.conditions import Condition, Truth, condition
 from modelyard.core.gguf import GgufReport
-from modelyard.core.probes import RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.source import Hub, Web, parse
 from modelyard.core.times import timestamp
@@ -24,8 +24,8 @@ from modelyard.kinds.shared import model_volumes
 from modelyard.kinds.shared.models import Format, RefreshPolicy
 
 if TYPE_CHECKING:
+    from modelyard.core.checks import Answer
     from modelyard.core.policy import Policy
-    from modelyard.core.probes import Answer
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.model.weights_present import Presence
     from modelyard.kinds.shared.models import ModelSpec

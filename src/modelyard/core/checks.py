@@ -58,7 +58,7 @@ class LogTail(Struct, frozen=True):
     every: float = 10.0
 
 
-Probe = McpHandshake | RemoteWeights | LogTail
+Check = McpHandshake | RemoteWeights | LogTail
 """Every question that a kind may ask."""
 
 
