@@ -16,15 +16,15 @@ from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kube.client import Client
 from modelyard.kube.errors import Forbidden, KubeError, NotFound
-from modelyard.kube.progress import tail
+from modelyard.kube.log_tail import tail
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.addresses import Permitted, permitted
-from modelyard.net.asking import Asking
-from modelyard.net.exchange import in_cluster
-from modelyard.net.guarded import Guard
-from modelyard.net.lookup import looking_up
+from modelyard.net.dns import looking_up
+from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
-from modelyard.net.remote import Looks
+from modelyard.net.poller import Asking
+from modelyard.net.source_check import Looks
+from modelyard.net.ssrf_guard import Guard
 from modelyard.runtime.manager import Operator, Settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from modelyard.core.checks import Check
     from modelyard.kube.connection import Connection
-    from modelyard.net.exchange import Locate
+    from modelyard.net.http_exchange import Locate
     from modelyard.runtime.dependents import Item
     from modelyard.runtime.metrics import Metrics
 

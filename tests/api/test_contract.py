@@ -15,7 +15,7 @@ from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.ports import free_ports
 from modelyard.manifests.crd import crd
-from modelyard.net.asking import Asking
+from modelyard.net.poller import Poller
 from modelyard.runtime.manager import Operator, Settings
 from tests.support.mcps import condition
 from tests.support.operators import health
@@ -57,7 +57,7 @@ async def operating(cluster: Cluster, namespace: str, *kinds: Any, port: int = 0
             health_port=port, metrics_port=0,
         ),
         lambda metrics: Client(HttpTransport(connection), observe=metrics.requested),
-        lambda _, wake: Asking(never, wake, lane_of=hash),
+        lambda _, wake: Poller(never, wake, lane_of=hash),
     )  # fmt: skip
     task = asyncio.create_task(operator.run())
     try:

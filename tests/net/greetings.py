@@ -11,7 +11,7 @@ from modelyard.core.checks import McpHandshake, ServiceAddress
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from modelyard.net.exchange import Locate
+    from modelyard.net.http_exchange import Locate
 
     Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

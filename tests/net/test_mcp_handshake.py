@@ -8,7 +8,7 @@ import pytest
 
 from modelyard.core.checks import Answer, ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.net.exchange import in_cluster
+from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
 from tests.net.greetings import NAME, SERVICE, answering, check, request, scripted
 from tests.support.mcpserver import Behaviour, McpServers, Mood

@@ -17,7 +17,7 @@ from tests.net.greetings import check
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelyard.net.exchange import Locate
+    from modelyard.net.http_exchange import Locate
 
 START_SECONDS = 60.0
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from modelyard.net.addresses import permitted
-from modelyard.net.guarded import Guard
+from modelyard.net.ssrf_guard import Guard
 
 if TYPE_CHECKING:
     import ssl

@@ -20,11 +20,11 @@ import modelyard
 from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
-from modelyard.net.events import EventStream
-from modelyard.net.exchange import Distrusted, ExchangeFailed, TooLong, conversation, in_cluster
+from modelyard.net.http_exchange import Distrusted, ExchangeFailed, TooLong, conversation, in_cluster
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
 from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, trouble
-from modelyard.net.trust import NoCertificate, trusting
+from modelyard.net.sse import SseDecoder
+from modelyard.net.tls_trust import NoCertificate, tls_contexts
 
 if TYPE_CHECKING:
     import ssl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from modelyard.core.checks import McpHandshake
     from modelyard.core.conditions import Problem
-    from modelyard.net.exchange import Conversation, Locate, Reply
+    from modelyard.net.http_exchange import Conversation, Locate, Reply
 
 OFFERED: Final = "2025-06-18"
 UNDERSTOOD: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
@@ -243,7 +243,7 @@ async def _answer_to(number: int, reply: Reply) -> Message:
 
 
 async def _answer_in_stream(number: int, reply: Reply) -> Message:
-    stream = EventStream()
+    stream = SseDecoder()
     async with aclosing(reply.chunks()) as chunks:
         async for chunk in chunks:
             for data in stream.feed(chunk):
@@ -290,7 +290,7 @@ def _contexts(check: McpHandshake, trust: str | None) -> tuple[ssl.SSLContext | 
         wrong = f"cannot be asked: Secret '{check.trust}' does not exist"
         raise HandshakeFailed(Reason.SECRET_NOT_FOUND, wrong, "create it or fix spec.server.tls.secretName")
     try:
-        return trusting(trust)
+        return tls_contexts(trust)
     except NoCertificate as error:
         wrong = f"cannot be asked: Secret '{check.trust}' holds no certificate"
         raise HandshakeFailed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error

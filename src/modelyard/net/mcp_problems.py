@@ -11,10 +11,10 @@ from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
-from modelyard.net.exchange import Distrusted, NoAnswer
+from modelyard.net.http_exchange import Distrusted, NoAnswer
 
 if TYPE_CHECKING:
-    from modelyard.net.exchange import ExchangeFailed
+    from modelyard.net.http_exchange import ExchangeFailed
 
 CHECK_ADDRESS: Final = "check spec.server.path and spec.server.port"
 CHECK_LOGS: Final = "look at the logs of its pods"

@@ -16,7 +16,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class EventStream:
+class SseDecoder:
     """Turns chunks of bytes, cut anywhere, into the data of each event."""
 
     def __init__(self) -> None:

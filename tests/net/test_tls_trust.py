@@ -7,7 +7,7 @@ import pytest
 from modelyard.app import shake_hands
 from modelyard.core.checks import McpHandshake, ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.net.exchange import in_cluster
+from modelyard.net.http_exchange import in_cluster
 from tests.kube.scripted import client_of, serving, status
 
 CHECK = McpHandshake(ServiceAddress("a", "tools", 8443), "/mcp", timeout=1.0, template="x", trust="tools-tls")

@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelyard.net.events import EventStream
+from modelyard.net.sse import SseDecoder
 
 
 def read(*chunks: bytes) -> list[bytes]:
-    stream = EventStream()
+    stream = SseDecoder()
     return [data for chunk in chunks for data in stream.feed(chunk)]
 
 

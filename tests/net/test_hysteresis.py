@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelyard.core.checks import Answer
 from modelyard.core.reasons import Reason
-from modelyard.net.steady import QUIET_SECONDS, Steady
+from modelyard.net.hysteresis import QUIET_SECONDS, Hysteresis
 
 GOOD = Answer(True, Reason.ANSWERED, "fine", {"tools": ["a"]})
 BETTER = Answer(True, Reason.ANSWERED, "fine", {"tools": ["a", "b"]})
@@ -17,8 +17,8 @@ WORSE = Answer(False, Reason.BAD_ANSWER, "rude")
 schedules = st.lists(st.tuples(st.floats(0.5, 60.0), st.sampled_from([GOOD, BETTER, BAD, WORSE])), max_size=40)
 
 
-def after(*events: tuple[float, Answer]) -> Steady:
-    steady = Steady()
+def after(*events: tuple[float, Answer]) -> Hysteresis:
+    steady = Hysteresis()
     for when, answer in events:
         steady = steady.after(answer, when)
     return steady
@@ -64,7 +64,7 @@ def test_one_bad_answer_takes_the_place_of_another_once_in_the_quiet_time() -> N
 
 @given(schedules)
 def test_turns_are_never_closer_than_the_quiet_time(schedule: list[tuple[float, Answer]]) -> None:
-    steady, now, turns = Steady(), 0.0, []
+    steady, now, turns = Hysteresis(), 0.0, []
     for gap, answer in schedule:
         now += gap
         before, steady = steady, steady.after(answer, now)
@@ -77,7 +77,7 @@ def test_turns_are_never_closer_than_the_quiet_time(schedule: list[tuple[float, 
 def test_a_server_that_settles_is_believed_within_the_quiet_time(
     schedule: list[tuple[float, Answer]], last: Answer
 ) -> None:
-    steady, now = Steady(), 0.0
+    steady, now = Hysteresis(), 0.0
     for gap, answer in schedule:
         now += gap
         steady = steady.after(answer, now)
@@ -89,7 +89,7 @@ def test_a_server_that_settles_is_believed_within_the_quiet_time(
 
 @given(schedules)
 def test_only_what_was_answered_is_believed(schedule: list[tuple[float, Answer]]) -> None:
-    steady = Steady()
+    steady = Hysteresis()
     for now, (_, answer) in enumerate(schedule):
         before, steady = steady, steady.after(answer, now)
         assert steady.answer in (before.answer, answer)

@@ -19,7 +19,7 @@ class NoCertificate(ModelyardError):
     """The text that should hold certificates holds none that can be used."""
 
 
-def trusting(pem: str) -> tuple[ssl.SSLContext, ...]:
+def tls_contexts(pem: str) -> tuple[ssl.SSLContext, ...]:
     """Return the contexts to try in turn, for a PEM text of which the first certificate is the server's own.
 
     Two contexts are needed because whether the name is checked must be settled before the server shows itself.

@@ -23,17 +23,17 @@ import structlog
 from modelyard.core.checks import Answer, Check
 from modelyard.core.fair_queue import FairQueue
 from modelyard.core.reasons import Reason
-from modelyard.net.steady import Steady
+from modelyard.net.hysteresis import Hysteresis
 
-Ask = Callable[[Check], Awaitable[Answer]]
+Answerer = Callable[[Check], Awaitable[Answer]]
 
-AT_ONCE: Final = 16
+MAX_ACTIVE: Final = 16
 """How many questions may be at work at the same time."""
-PATIENCE_SECONDS: Final = 1.0
+ACTIVE_SECONDS: Final = 1.0
 """A question open for longer is waiting, not working, and gives its place to the next."""
-MOST_OPEN: Final = 256
+MAX_OPEN: Final = 256
 """How many may be open in all, so that hundreds of servers that hang hold up nobody else."""
-MOST_OPEN_IN_LANE: Final = MOST_OPEN // 4
+MAX_OPEN_PER_LANE: Final = MAX_OPEN // 4
 """How many of these one lane may have: a namespace whose servers all hang for an hour holds up no other."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
@@ -76,23 +76,23 @@ class SystemClock:
                 await event.wait()
 
 
-class _Question:
+class _Polled:
     """One check, who wants to know, and what is believed.
 
     It is due at some time, or waits for its turn, or is being asked; never two of these.
     """
 
-    __slots__ = ("check", "lane", "readers", "steady", "task")
+    __slots__ = ("check", "hysteresis", "lane", "readers", "task")
 
     def __init__(self, check: Check, lane: Hashable) -> None:
         self.check = check
         self.lane = lane
         self.readers: set[Hashable] = set()
-        self.steady = Steady()
+        self.hysteresis = Hysteresis()
         self.task: asyncio.Task[None] | None = None
 
 
-class Asking:
+class Poller:
     """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread.
 
     FairQueue take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
@@ -101,7 +101,7 @@ class Asking:
 
     def __init__(
         self,
-        ask: Ask,
+        ask: Answerer,
         wake: Callable[[Any], None],
         lane_of: Callable[[Any], Hashable],
         clock: Clock | None = None,
@@ -110,13 +110,13 @@ class Asking:
         self._wake = wake
         self._lane_of = lane_of
         self._clock = clock or SystemClock()
-        self._questions: dict[Check, _Question] = {}
+        self._polled: dict[Check, _Polled] = {}
         self._named: dict[Hashable, frozenset[Check]] = {}
-        self._due: list[tuple[float, int, _Question]] = []
+        self._due: list[tuple[float, int, _Polled]] = []
         self._order = count()
         self._open: dict[asyncio.Task[None], float] = {}
         self._open_in: Counter[Hashable] = Counter()
-        self._waiting: FairQueue[_Question] = FairQueue(lambda question: question.lane)
+        self._waiting: FairQueue[_Polled] = FairQueue(lambda polled: polled.lane)
         self._news = asyncio.Event()
 
     def look(self, reader: Hashable, checks: Collection[Check]) -> dict[Check, Answer]:
@@ -130,7 +130,7 @@ class Asking:
             self._drop(reader, check)
         for check in wanted - before:
             self._add(reader, check)
-        known = ((check, self._questions[check].steady.answer) for check in wanted)
+        known = ((check, self._polled[check].hysteresis.answer) for check in wanted)
         return {check: answer for check, answer in known if answer is not None}
 
     def forget(self, reader: Hashable) -> None:
@@ -146,76 +146,76 @@ class Asking:
                 await self._clock.wait(self._news, self._idle_seconds())
 
     def _add(self, reader: Hashable, check: Check) -> None:
-        question = self._questions.get(check)
-        if question is None:
-            question = self._questions[check] = _Question(check, self._lane_of(reader))
-            self._schedule(question, self._clock.now())
-        question.readers.add(reader)
+        polled = self._polled.get(check)
+        if polled is None:
+            polled = self._polled[check] = _Polled(check, self._lane_of(reader))
+            self._schedule(polled, self._clock.now())
+        polled.readers.add(reader)
 
     def _drop(self, reader: Hashable, check: Check) -> None:
-        question = self._questions[check]
-        question.readers.discard(reader)
-        if question.readers:
+        polled = self._polled[check]
+        polled.readers.discard(reader)
+        if polled.readers:
             return
-        del self._questions[check]
-        self._waiting.discard(question)
-        if question.task is not None:
-            question.task.cancel()
+        del self._polled[check]
+        self._waiting.discard(polled)
+        if polled.task is not None:
+            polled.task.cancel()
         # Its place in the queue is given up when its time comes, which may be in an hour: not too many wait for that.
-        if len(self._due) > 2 * len(self._questions) + _KEPT:
+        if len(self._due) > 2 * len(self._polled) + _KEPT:
             self._due = [entry for entry in self._due if entry[2].readers]
             heapq.heapify(self._due)
 
-    def _schedule(self, question: _Question, when: float) -> None:
-        heapq.heappush(self._due, (when, next(self._order), question))
-        if self._due[0][2] is question:
+    def _schedule(self, polled: _Polled, when: float) -> None:
+        heapq.heappush(self._due, (when, next(self._order), polled))
+        if self._due[0][2] is polled:
             self._news.set()
 
     def _start_due(self, group: asyncio.TaskGroup) -> None:
         now = self._clock.now()
         while self._due and self._due[0][0] <= now:
-            _, _, question = heapq.heappop(self._due)
-            if question.readers:
-                self._waiting.push(question)
+            _, _, polled = heapq.heappop(self._due)
+            if polled.readers:
+                self._waiting.push(polled)
         while self._has_place(now) and (turn := self._next()) is not None:
             self._start(turn, group, now)
 
-    def _next(self) -> _Question | None:
+    def _next(self) -> _Polled | None:
         """Take the first question of the lane whose turn it is. FairQueue that have their share open have no turn."""
         # The share shrinks with what is left, so that however many lanes are full, another finds a place.
-        share = min(MOST_OPEN_IN_LANE, MOST_OPEN - len(self._open))
+        share = min(MAX_OPEN_PER_LANE, MAX_OPEN - len(self._open))
         return self._waiting.pop(lambda lane: self._open_in[lane] < share)
 
-    def _start(self, question: _Question, group: asyncio.TaskGroup, now: float) -> None:
-        question.task = group.create_task(self._put(question))
-        self._open[question.task] = now
-        self._open_in[question.lane] += 1
+    def _start(self, polled: _Polled, group: asyncio.TaskGroup, now: float) -> None:
+        polled.task = group.create_task(self._put(polled))
+        self._open[polled.task] = now
+        self._open_in[polled.lane] += 1
         # A task that is cancelled before its first step runs no code of its own, so tidying up is a callback.
-        question.task.add_done_callback(partial(self._ended, question))
+        polled.task.add_done_callback(partial(self._ended, polled))
 
     def _has_place(self, now: float) -> bool:
-        working = sum(started + PATIENCE_SECONDS > now for started in self._open.values())
-        return working < AT_ONCE and len(self._open) < MOST_OPEN
+        working = sum(started + ACTIVE_SECONDS > now for started in self._open.values())
+        return working < MAX_ACTIVE and len(self._open) < MAX_OPEN
 
     def _idle_seconds(self) -> float | None:
         """How long nothing has to be started, unless news comes."""
         now = self._clock.now()
-        if not (self._due or self._waiting) or len(self._open) >= MOST_OPEN:
+        if not (self._due or self._waiting) or len(self._open) >= MAX_OPEN:
             return None
         if self._has_place(now):
             # Who waits although there is a place waits for one of its own lane, and that is news.
             return max(0.0, self._due[0][0] - now) if self._due else None
-        turns_to_waiting = (started + PATIENCE_SECONDS for started in self._open.values())
+        turns_to_waiting = (started + ACTIVE_SECONDS for started in self._open.values())
         return min(when for when in turns_to_waiting if when > now) - now
 
-    async def _put(self, question: _Question) -> None:
-        answer = await self._answer(question.check)
-        now, before = self._clock.now(), question.steady
-        question.steady = before.after(answer, now)
-        pause = question.steady.pause(question.check.every, now, self._clock.random())
-        self._schedule(question, now + pause)
-        if question.steady.answer != before.answer:
-            for reader in tuple(question.readers):
+    async def _put(self, polled: _Polled) -> None:
+        answer = await self._answer(polled.check)
+        now, before = self._clock.now(), polled.hysteresis
+        polled.hysteresis = before.after(answer, now)
+        pause = polled.hysteresis.pause(polled.check.every, now, self._clock.random())
+        self._schedule(polled, now + pause)
+        if polled.hysteresis.answer != before.answer:
+            for reader in tuple(polled.readers):
                 self._wake(reader)
 
     async def _answer(self, check: Check) -> Answer:
@@ -226,12 +226,12 @@ class Asking:
             _log.exception("a question could not be asked", check=type(check).__name__)
             return _BROKEN
 
-    def _ended(self, question: _Question, task: asyncio.Task[None]) -> None:
-        question.task = None
+    def _ended(self, polled: _Polled, task: asyncio.Task[None]) -> None:
+        polled.task = None
         del self._open[task]
-        self._open_in[question.lane] -= 1
-        if not self._open_in[question.lane]:
-            del self._open_in[question.lane]
+        self._open_in[polled.lane] -= 1
+        if not self._open_in[polled.lane]:
+            del self._open_in[polled.lane]
         self._news.set()
-        if task.cancelled() and question.readers:
-            self._schedule(question, self._clock.now() + _INTERRUPTED_SECONDS)
+        if task.cancelled() and polled.readers:
+            self._schedule(polled, self._clock.now() + _INTERRUPTED_SECONDS)

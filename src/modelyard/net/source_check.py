@@ -19,17 +19,17 @@ from modelyard.core.checks import Answer
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
-from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
 from modelyard.net.gguf import BadHeader, HeaderReader
-from modelyard.net.guarded import NotAllowed, visiting
+from modelyard.net.http_exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
+from modelyard.net.ssrf_guard import NotAllowed, guarded_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from modelyard.core.checks import RemoteWeights
     from modelyard.core.gguf import GgufReport
-    from modelyard.net.exchange import Reply
-    from modelyard.net.guarded import Guard
+    from modelyard.net.http_exchange import Reply
+    from modelyard.net.ssrf_guard import Guard
 
 HEADER_LIMIT: Final = 32 * 1024 * 1024
 """A header that is longer is not read."""
@@ -47,17 +47,17 @@ _SENDS_NONE: Final = "the operator looks without credentials; if pods have none 
 _log = structlog.get_logger(__name__)
 
 
-class Looks:
+class SourceChecker:
     """Looks at weights, and reads no header twice: vocabularies make them megabytes long."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._seen: dict[tuple[str, bool], dict[str, Any]] = {}
 
-    async def look(self, check: RemoteWeights) -> Answer:
+    async def check(self, check: RemoteWeights) -> Answer:
         """Say what is at the URL, or why that could not be seen."""
         place = (check.url, check.gguf)
-        answer = await look(check, self._guard, self._seen.get(place, _NOTHING))
+        answer = await check_source(check, self._guard, self._seen.get(place, _NOTHING))
         if answer.ok:
             # Taken out and put back, so that the first one is always the one that was seen longest ago.
             self._seen.pop(place, None)
@@ -67,7 +67,7 @@ class Looks:
         return answer
 
 
-async def look(check: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
+async def check_source(check: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
     """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same.
 
     `before` is what was seen last. It is told again if the file is still the same by its ETag.
@@ -75,7 +75,7 @@ async def look(check: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _
     last = HEADER_LIMIT - 1 if check.gguf else 0
     host = _host(check.url)
     try:
-        async with visiting(guard) as visit, visit.get(check.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
+        async with guarded_session(guard) as session, session.get(check.url, f"bytes=0-{last}", HEADER_LIMIT) as reply:
             if reply.status not in _THERE:
                 return _failed(_refusal(reply.status, host))
             return Answer(True, Reason.ANSWERED, f"{host} answered", await _seen(reply, check, before))

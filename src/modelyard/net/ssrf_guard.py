@@ -3,7 +3,7 @@
 Each host is looked up once, every address that it has must be allowed, and only these are dialled; the Host header and
 the TLS name stay those of the URL. Redirects are followed by hand: each hop is checked like the first, and none leads
 from https to http. No hop gets credentials, cookies or user-info. Time, hops and bytes are bounded, and no proxy of the
-environment is used. Errors are those of `exchange`, and one more:
+environment is used. Errors are those of `http_exchange`, and one more:
 
 ExchangeFailed
 └── NotAllowed   the address policy keeps us from dialling
@@ -25,15 +25,15 @@ from msgspec import Struct
 from yarl import URL
 
 from modelyard.net.addresses import Permitted, allowed
-from modelyard.net.exchange import BODY_LIMIT, ExchangeFailed, Reply, Unreadable, failure
-from modelyard.net.lookup import Resolve
+from modelyard.net.dns import Resolve
+from modelyard.net.http_exchange import BODY_LIMIT, ExchangeFailed, Reply, Unreadable, failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from modelyard.net.addresses import Address
 
-MOST_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 5
 
 _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -58,31 +58,31 @@ class Guard(Struct, frozen=True):
     """How long one visit may take in all."""
 
 
-class Visit:
+class GuardedSession:
     """Requests to what users wrote, until a deadline on the loop's clock."""
 
-    def __init__(self, session: aiohttp.ClientSession, gate: _Gate, deadline: float) -> None:
+    def __init__(self, session: aiohttp.ClientSession, pinned: _PinnedResolver, deadline: float) -> None:
         self._session = session
-        self._gate = gate
+        self._pinned = pinned
         self._deadline = deadline
 
     @asynccontextmanager
     async def get(self, url: str, span: str = "", limit: int = BODY_LIMIT) -> AsyncIterator[Reply]:
         """Ask for a URL, or for a span of its bytes; the reply can be read until the block ends."""
         target = _target(_parsed(url))
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             async with self._send(target, {"Range": span} if span else {}) as response:
                 if response.status not in _REDIRECTS:
                     yield Reply(response, limit)
                     return
                 target = _onward(target, response.headers.get("Location", ""))
-        raise Unreadable(f"redirects more than {MOST_REDIRECTS} times", f"last to {target.host}")
+        raise Unreadable(f"redirects more than {MAX_REDIRECTS} times", f"last to {target.host}")
 
     @asynccontextmanager
     async def _send(self, url: URL, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             async with asyncio.timeout_at(self._deadline):
-                await self._gate.check(url)
+                await self._pinned.check(url)
                 async with self._session.get(url, headers=headers, allow_redirects=False) as response:
                     yield response
         except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
@@ -90,12 +90,12 @@ class Visit:
 
 
 @asynccontextmanager
-async def visiting(guard: Guard) -> AsyncIterator[Visit]:
+async def guarded_session(guard: Guard) -> AsyncIterator[GuardedSession]:
     """Open a visit of its own. Nothing is shared with others: neither connections nor looked-up addresses."""
-    gate = _Gate(guard)
+    pinned = _PinnedResolver(guard)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            ssl=guard.tls or True, resolver=gate, use_dns_cache=False, socket_factory=gate.open_socket
+            ssl=guard.tls or True, resolver=pinned, use_dns_cache=False, socket_factory=pinned.open_socket
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
@@ -103,10 +103,10 @@ async def visiting(guard: Guard) -> AsyncIterator[Visit]:
         auto_decompress=False,
         trust_env=False,
     ) as session:
-        yield Visit(session, gate, asyncio.get_running_loop().time() + guard.seconds)
+        yield GuardedSession(session, pinned, asyncio.get_running_loop().time() + guard.seconds)
 
 
-class _Gate(AbstractResolver):
+class _PinnedResolver(AbstractResolver):
     """Looks up each host once, and opens sockets only to addresses that were found to be allowed."""
 
     def __init__(self, guard: Guard) -> None:

@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 
 from modelyard.net.addresses import Permitted, permitted
-from modelyard.net.exchange import Distrusted, ExchangeFailed, NoAnswer, TooLong, Unreadable
-from modelyard.net.guarded import Guard, NotAllowed, _Gate, visiting
-from modelyard.net.lookup import looking_up
+from modelyard.net.dns import resolver
+from modelyard.net.http_exchange import Distrusted, ExchangeFailed, NoAnswer, TooLong, Unreadable
+from modelyard.net.ssrf_guard import Guard, NotAllowed, _PinnedResolver, guarded_session
 from tests.net.certificates import issue, served
 from tests.net.greetings import SERVICE, answering, request, scripted
 from tests.net.upstream import Names, guard
@@ -31,7 +31,7 @@ NOT_DIALLED = "leads to an address that the operator does not dial"
 
 
 async def get(url: str, using: Guard, span: str = "") -> bytes:
-    async with visiting(using) as visit, visit.get(url, span) as reply:
+    async with guarded_session(using) as session, session.get(url, span) as reply:
         return await reply.read()
 
 
@@ -100,7 +100,7 @@ async def test_no_spelling_of_a_forbidden_address_is_dialled(host: str) -> None:
     async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(host)
 
-    async with scripted(note) as where, looking_up() as resolve:
+    async with scripted(note) as where, resolver() as resolve:
         _, port = where(SERVICE)
         failure = await failing(f"http://{host}:{port}/", Guard(resolve, seconds=10.0))
     assert connections == []
@@ -120,9 +120,9 @@ async def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked()
     site, using = Site(), guard(names)
     async with serving(site.handle) as port:
         url = f"http://files.example:{port}/x"
-        async with visiting(using) as visit:
+        async with guarded_session(using) as session:
             for _ in range(2):
-                async with visit.get(url) as reply:
+                async with session.get(url) as reply:
                     assert await reply.read() == b"/x"
         assert names.lookups == ["files.example"]
         assert isinstance(await failing(url, using), NotAllowed)
@@ -130,9 +130,9 @@ async def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked()
 
 
 async def test_no_socket_is_opened_to_an_address_that_was_not_checked() -> None:
-    gate = _Gate(Guard(Names().resolve))
+    pinned = _PinnedResolver(Guard(Names().resolve))
     with pytest.raises(OSError, match="not checked"):
-        gate.open_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1)))
+        pinned.open_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1)))
 
 
 async def test_a_host_that_an_administrator_named_is_dialled_at_any_address() -> None:
@@ -207,13 +207,13 @@ async def test_a_name_without_an_address_does_not_answer(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["a" * 300, "x..y", ".", "\x00"])
 async def test_impossible_names_have_no_address(host: str) -> None:
-    async with looking_up() as resolve:
+    async with resolver() as resolve:
         with pytest.raises(OSError, match="no address"):
             await resolve(host, 80)
 
 
 async def test_names_of_the_machine_are_found() -> None:
-    async with looking_up() as resolve:
+    async with resolver() as resolve:
         assert "127.0.0.1" in await resolve("localhost", 80)
 
 
@@ -221,7 +221,7 @@ async def test_a_name_server_that_does_not_answer_holds_nobody_up() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         server = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with looking_up([server]) as resolve:
+        async with resolver([server]) as resolve:
             waiting = [asyncio.ensure_future(resolve(f"host-{number}.example", 80)) for number in range(100)]
             await asyncio.sleep(0)
             for task in waiting:

@@ -16,7 +16,7 @@ from aiohttp import web
 from modelyard.core.checks import Answer, RemoteWeights
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.net.gguf import HeaderReader
-from modelyard.net.remote import HEADER_LIMIT, Looks, look
+from modelyard.net.source_check import HEADER_LIMIT, SourceChecker, check_source
 from tests.net.certificates import issue, served
 from tests.net.greetings import SERVICE, answering, request, scripted
 from tests.net.headers import ARRAY, STRING, gguf, text
@@ -40,12 +40,12 @@ def check(port: int, *, gguf: bool = True, scheme: str = "http") -> RemoteWeight
 
 async def asked(handler: Handler, *, gguf: bool = True) -> Answer:
     async with serving(handler) as port:
-        return await look(check(port, gguf=gguf), guard())
+        return await check_source(check(port, gguf=gguf), guard())
 
 
 async def told(head: str, body: bytes = b"", *, gguf: bool = True) -> Answer:
     async with scripted(answering(head, body)) as where:
-        return await look(check(where(SERVICE)[1], gguf=gguf), guard())
+        return await check_source(check(where(SERVICE)[1], gguf=gguf), guard())
 
 
 def good(value: dict[str, Any]) -> Answer:
@@ -74,11 +74,11 @@ async def test_a_header_is_read_again_only_when_the_file_is_another() -> None:
 
     seen: list[Answer] = []
     async with serving(unreadable_after_the_first) as port:
-        looks = Looks(guard())
-        seen.append(await looks.look(check(port)))
-        seen.append(await looks.look(check(port)))
+        checker = SourceChecker(guard())
+        seen.append(await checker.check(check(port)))
+        seen.append(await checker.check(check(port)))
         etag = '"v2"'
-        seen.append(await looks.look(check(port)))
+        seen.append(await checker.check(check(port)))
     assert seen == [good(WHOLE), good(WHOLE), good({"etag": '"v2"', "contentLength": len(YARD)})]
 
 
@@ -103,7 +103,7 @@ async def test_a_server_without_ranges_is_left_when_the_header_is_complete() -> 
             await writer.drain()
 
     async with scripted(endless) as where, asyncio.timeout(30):
-        answer = await look(check(where(SERVICE)[1]), guard())
+        answer = await check_source(check(where(SERVICE)[1]), guard())
     assert answer == good({**WHOLE, "contentLength": 99999999999})
     # What the buffers of two sockets hold, and no more.
     assert sent < HEADER_LIMIT
@@ -117,7 +117,7 @@ async def test_a_hub_that_redirects_to_its_storage_is_followed() -> None:
 
     names = Names(files=[["127.0.0.1"]], cdn=[["127.0.0.1"]])
     async with serving(hub) as port:
-        assert await look(check(port), guard(names)) == good({**WHOLE, "etag": '"blob"'})
+        assert await check_source(check(port), guard(names)) == good({**WHOLE, "etag": '"blob"'})
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_a_header_without_end_is_not_read() -> None:
             await writer.drain()
 
     async with scripted(flood) as where, asyncio.timeout(30):
-        assert await look(check(where(SERVICE)[1]), guard()) == good({"etag": "", "contentLength": None})
+        assert await check_source(check(where(SERVICE)[1]), guard()) == good({"etag": "", "contentLength": None})
 
 
 REFUSED = "the operator looks without credentials; if pods have none either, check spec.source"
@@ -221,7 +221,7 @@ async def test_a_slow_header_ends_with_the_time_limit() -> None:
         await reader.read()
 
     async with scripted(drip) as where, asyncio.timeout(30):
-        answer = await look(check(where(SERVICE)[1]), guard(seconds=0.3))
+        answer = await check_source(check(where(SERVICE)[1]), guard(seconds=0.3))
     assert (answer.ok, answer.reason) == (False, Reason.UPSTREAM_UNREACHABLE)
 
 
@@ -236,7 +236,7 @@ async def test_a_certificate_that_proves_nothing_is_told(tmp_path: Path, days: i
     identity = issue("files.example", days=days)
     trusted = ssl.create_default_context(cadata=identity.pem) if days < 0 else None
     async with serving(_never, served(tmp_path, identity)) as port:
-        answer = await look(check(port, scheme="https"), guard(tls=trusted))
+        answer = await check_source(check(port, scheme="https"), guard(tls=trusted))
     assert answer == Answer(False, Reason.UPSTREAM_UNREACHABLE, f"files.example {wrong}; check spec.source")
 
 
@@ -247,7 +247,7 @@ async def _never(request: web.Request) -> web.StreamResponse:
 @pytest.mark.parametrize("url", ["http://files.example/x", "http://10.0.0.1/x", "https://169.254.169.254/x"])
 async def test_an_address_that_is_not_public_needs_an_administrator(url: str) -> None:
     names = Names(files=[["192.168.0.1"]])
-    answer = await look(RemoteWeights(url, 3600.0), guard(names))
+    answer = await check_source(RemoteWeights(url, 3600.0), guard(names))
     assert (answer.ok, answer.reason) == (False, Reason.ADDRESS_NOT_ALLOWED)
     host = url.split("/")[2]
     assert answer.message == (
@@ -258,7 +258,7 @@ async def test_an_address_that_is_not_public_needs_an_administrator(url: str) ->
 
 @pytest.mark.parametrize("url", ["http://[::1", "http:///x", "", "http://h:99999/x"])
 async def test_a_url_that_cannot_be_read_is_no_bug_of_ours(url: str) -> None:
-    answer = await look(RemoteWeights(url, 3600.0), guard())
+    answer = await check_source(RemoteWeights(url, 3600.0), guard())
     assert (answer.ok, answer.reason) == (False, Reason.UPSTREAM_UNREACHABLE)
 
 
@@ -272,7 +272,7 @@ SCRIPTS: dict[str, Script] = {
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 async def test_passwords_and_signatures_are_not_told(script: Script) -> None:
     async with scripted(script) as where:
-        answer = await look(check(where(SERVICE)[1]), guard())
+        answer = await check_source(check(where(SERVICE)[1]), guard())
     assert not answer.ok
     assert not any(word in answer.message for word in ("pw", "secret", "signature", "10.0.0.1"))
 

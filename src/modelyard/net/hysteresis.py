@@ -24,7 +24,7 @@ _SOONEST: Final = 1.0
 _MOST_DOUBLINGS: Final = 16
 
 
-class Steady(Struct, frozen=True):
+class Hysteresis(Struct, frozen=True):
     """What is believed of one server, and since when."""
 
     answer: Answer | None = None
@@ -35,7 +35,7 @@ class Steady(Struct, frozen=True):
     reworded: float = -inf
     """When it last turned, or one bad answer last took the place of another."""
 
-    def after(self, answer: Answer, now: float) -> Steady:
+    def after(self, answer: Answer, now: float) -> Hysteresis:
         """Return what is believed once this answer came."""
         bad = 0 if answer.ok else self.bad + 1
         if self.answer is None and not answer.ok and bad < BAD_IN_A_ROW:
@@ -46,7 +46,7 @@ class Steady(Struct, frozen=True):
         if not self._counts(answer, bad, now):
             return replace(self, bad=bad)
         if answer.ok != self.answer.ok:
-            return Steady(answer, bad, turned=now, reworded=now)
+            return Hysteresis(answer, bad, turned=now, reworded=now)
         return replace(self, answer=answer, bad=bad, reworded=self.reworded if answer.ok else now)
 
     def pause(self, every: float, now: float, random: float) -> float:

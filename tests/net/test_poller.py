@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from modelyard.core.checks import Answer, McpHandshake, ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.net.asking import AT_ONCE, MOST_OPEN, MOST_OPEN_IN_LANE, Asking, SystemClock
+from modelyard.net.poller import MAX_ACTIVE, MAX_OPEN, MAX_OPEN_PER_LANE, Poller, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable
@@ -108,14 +108,14 @@ class World:
         self.clock = VirtualClock()
         self.network = Network(self.clock)
         self.woken: list[tuple[float, Hashable]] = []
-        self.asking = Asking(self.network.ask, self._wake, lane_of=_lane, clock=self.clock)
+        self.poller = Poller(self.network.ask, self._wake, lane_of=_lane, clock=self.clock)
 
     def _wake(self, reader: Hashable) -> None:
         self.woken.append((self.clock.time, reader))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.asking.run())
+        task = asyncio.create_task(self.poller.run())
         yield
         assert not task.done(), "the scheduler stopped by itself"
         task.cancel()
@@ -135,14 +135,14 @@ async def world(idle: World) -> AsyncIterator[World]:
 
 
 async def test_a_new_question_is_asked_at_once_and_its_reader_is_woken(world: World) -> None:
-    assert world.asking.look("reader", [check("a")]) == {}
+    assert world.poller.look("reader", [check("a")]) == {}
     await world.clock.settle()
     assert world.woken == [(0.0, "reader")]
-    assert world.asking.look("reader", [check("a")]) == {check("a"): GOOD}
+    assert world.poller.look("reader", [check("a")]) == {check("a"): GOOD}
 
 
 async def test_a_good_answer_is_refreshed_on_schedule_and_wakes_nobody_again(world: World) -> None:
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.pass_until(95)
     assert world.network.times("a") == [0, 30, 60, 90]
     assert len(world.woken) == 1
@@ -150,24 +150,24 @@ async def test_a_good_answer_is_refreshed_on_schedule_and_wakes_nobody_again(wor
 
 async def test_a_bad_answer_is_asked_again_soon_and_then_less_often(world: World) -> None:
     world.network.answers["a"] = BAD
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.pass_until(95)
     assert world.network.times("a") == [0, 1, 3, 7, 15, 31, 61, 91]
     assert len(world.woken) == 1
 
 
 async def test_a_server_that_falls_silent_is_reported_after_three_tries(world: World) -> None:
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.settle()
     world.network.answers["a"] = BAD
     await world.clock.pass_until(40)
     assert world.network.times("a")[:4] == [0, 30, 31, 33]
     assert world.woken == [(0, "reader"), (33, "reader")]
-    assert world.asking.look("reader", [check("a")]) == {check("a"): BAD}
+    assert world.poller.look("reader", [check("a")]) == {check("a"): BAD}
 
 
 async def test_a_server_that_flaps_for_an_hour_wakes_its_reader_rarely(world: World) -> None:
-    world.asking.look("reader", [check("a", every=5.0)])
+    world.poller.look("reader", [check("a", every=5.0)])
     for second in range(3600):
         world.network.answers["a"] = GOOD if second // 10 % 2 else BAD
         await world.clock.pass_until(float(second))
@@ -175,31 +175,31 @@ async def test_a_server_that_flaps_for_an_hour_wakes_its_reader_rarely(world: Wo
 
 
 async def test_two_readers_share_one_question_and_both_are_woken(world: World) -> None:
-    world.asking.look("one", [check("a")])
-    world.asking.look("two", [check("a"), check("b")])
+    world.poller.look("one", [check("a")])
+    world.poller.look("two", [check("a"), check("b")])
     await world.clock.settle()
     assert Counter(name for _, name in world.network.asked) == {"a": 1, "b": 1}
     assert Counter(reader for _, reader in world.woken) == {"one": 1, "two": 2}
 
 
 async def test_a_question_that_nobody_names_is_forgotten(world: World) -> None:
-    world.asking.look("one", [check("a")])
-    world.asking.look("two", [check("a")])
+    world.poller.look("one", [check("a")])
+    world.poller.look("two", [check("a")])
     await world.clock.settle()
-    world.asking.forget("one")
+    world.poller.forget("one")
     await world.clock.pass_until(45)
     assert world.network.times("a") == [0, 30]
-    world.asking.look("two", [])
+    world.poller.look("two", [])
     await world.clock.pass_until(200)
     assert world.network.times("a") == [0, 30]
-    assert world.asking.look("three", [check("a")]) == {}
+    assert world.poller.look("three", [check("a")]) == {}
 
 
 async def test_a_question_dropped_while_it_is_asked_is_cancelled(world: World) -> None:
     world.network.hangs.add("a")
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.settle()
-    world.asking.forget("reader")
+    world.poller.forget("reader")
     await world.clock.settle()
     assert world.network.cancelled == ["a"]
     assert world.woken == []
@@ -207,50 +207,50 @@ async def test_a_question_dropped_while_it_is_asked_is_cancelled(world: World) -
 
 async def test_a_question_dropped_and_named_again_at_once_is_asked_afresh(world: World) -> None:
     world.network.hangs.add("a")
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.settle()
-    world.asking.forget("reader")
+    world.poller.forget("reader")
     world.network.hangs.clear()
-    world.asking.look("reader", [check("a")])
+    world.poller.look("reader", [check("a")])
     await world.clock.settle()
     assert world.network.times("a") == [0, 0]
-    assert world.asking.look("reader", [check("a")]) == {check("a"): GOOD}
+    assert world.poller.look("reader", [check("a")]) == {check("a"): GOOD}
 
 
 async def test_a_new_roll_out_is_a_new_question(world: World) -> None:
     old = check("a")
     new = replace(old, template="2")
-    world.asking.look("reader", [old])
+    world.poller.look("reader", [old])
     await world.clock.settle()
-    assert world.asking.look("reader", [new]) == {}
+    assert world.poller.look("reader", [new]) == {}
     await world.clock.settle()
-    assert world.asking.look("reader", [new]) == {new: GOOD}
+    assert world.poller.look("reader", [new]) == {new: GOOD}
 
 
 async def test_a_bug_in_asking_is_an_answer_and_stops_nothing(world: World) -> None:
     world.network.answers["a"] = RuntimeError("a bug")
-    world.asking.look("reader", [check("a"), check("b")])
+    world.poller.look("reader", [check("a"), check("b")])
     await world.clock.settle()
     await world.clock.pass_until(5)
-    answers = world.asking.look("reader", [check("a"), check("b")])
+    answers = world.poller.look("reader", [check("a"), check("b")])
     assert answers[check("a")].reason is Reason.INTERNAL_ERROR
     assert answers[check("b")] == GOOD
 
 
 async def test_a_thousand_questions_that_come_together_are_asked_at_once_but_few_at_a_time(world: World) -> None:
     for number in range(1000):
-        world.asking.look(number, [check(f"server-{number}")])
+        world.poller.look(number, [check(f"server-{number}")])
     for _ in range(20):
         await world.clock.settle()
     assert len(world.network.asked) == len(world.woken) == 1000
-    assert world.network.most_open == AT_ONCE
+    assert world.network.most_open == MAX_ACTIVE
 
 
 async def test_servers_that_hang_do_not_hold_up_the_others_for_long(world: World) -> None:
     world.network.hangs = {f"hanging-{number}" for number in range(64)}
     for name in sorted(world.network.hangs):
-        world.asking.look(name, [check(name)])
-    world.asking.look("reader", [check("a")])
+        world.poller.look(name, [check(name)])
+    world.poller.look("reader", [check("a")])
     await world.clock.pass_until(3.9)
     assert world.network.times("a") == []
     await world.clock.pass_until(4.0)
@@ -260,9 +260,9 @@ async def test_servers_that_hang_do_not_hold_up_the_others_for_long(world: World
 async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
     world.network.hangs = {f"hanging-{number}" for number in range(300)}
     for name in sorted(world.network.hangs):
-        world.asking.look(name, [check(name)])
+        world.poller.look(name, [check(name)])
     await world.clock.pass_until(100)
-    assert world.network.open == MOST_OPEN
+    assert world.network.open == MAX_OPEN
     world.network.let_go.set()
     for _ in range(10):
         await world.clock.settle()
@@ -270,34 +270,34 @@ async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
 
 
 async def test_a_lane_whose_servers_all_hang_holds_up_no_other_lane(world: World) -> None:
-    world.network.hangs = {f"hanging-{number}" for number in range(2 * MOST_OPEN)}
+    world.network.hangs = {f"hanging-{number}" for number in range(2 * MAX_OPEN)}
     for name in sorted(world.network.hangs):
-        world.asking.look(f"greedy/{name}", [check(name)])
+        world.poller.look(f"greedy/{name}", [check(name)])
     await world.clock.pass_until(100)
-    assert world.network.open == MOST_OPEN_IN_LANE
-    world.asking.look("modest/reader", [check("a")])
+    assert world.network.open == MAX_OPEN_PER_LANE
+    world.poller.look("modest/reader", [check("a")])
     await world.clock.settle()
     assert world.network.times("a") == [100.0]
     world.network.let_go.set()
     for _ in range(20):
         await world.clock.settle()
-    assert len(world.woken) == 2 * MOST_OPEN + 1
+    assert len(world.woken) == 2 * MAX_OPEN + 1
 
 
 async def test_however_many_lanes_hang_another_is_asked(world: World) -> None:
-    world.network.hangs = {f"hanging-{number}" for number in range(2 * MOST_OPEN)}
+    world.network.hangs = {f"hanging-{number}" for number in range(2 * MAX_OPEN)}
     for number, name in enumerate(sorted(world.network.hangs)):
-        world.asking.look(f"greedy-{number % 8}/{name}", [check(name)])
+        world.poller.look(f"greedy-{number % 8}/{name}", [check(name)])
     await world.clock.pass_until(1000)
-    world.asking.look("modest/reader", [check("a")])
+    world.poller.look("modest/reader", [check("a")])
     await world.clock.settle()
     assert world.network.times("a") == [1000.0]
 
 
 async def test_lanes_take_turns_however_long_one_of_them_is(world: World) -> None:
     for number in range(1000):
-        world.asking.look(f"greedy/{number}", [check(f"server-{number}")])
-    world.asking.look("modest/reader", [check("a")])
+        world.poller.look(f"greedy/{number}", [check(f"server-{number}")])
+    world.poller.look("modest/reader", [check("a")])
     for _ in range(20):
         await world.clock.settle()
     assert [name for _, name in world.network.asked].index("a") == 1
@@ -305,43 +305,43 @@ async def test_lanes_take_turns_however_long_one_of_them_is(world: World) -> Non
 
 
 async def test_a_question_dropped_while_its_lane_is_full_is_never_asked(world: World) -> None:
-    world.network.hangs = {f"hanging-{number}" for number in range(MOST_OPEN_IN_LANE)}
+    world.network.hangs = {f"hanging-{number}" for number in range(MAX_OPEN_PER_LANE)}
     for name in sorted(world.network.hangs):
-        world.asking.look(f"greedy/{name}", [check(name)])
+        world.poller.look(f"greedy/{name}", [check(name)])
     await world.clock.pass_until(100)
     for number in range(1000):
-        world.asking.look("greedy/edited", [check(f"edited-{number}")])
+        world.poller.look("greedy/edited", [check(f"edited-{number}")])
         await world.clock.settle()
-    assert len(world.asking._waiting) == 1
-    world.asking.forget("greedy/edited")
+    assert len(world.poller._waiting) == 1
+    world.poller.forget("greedy/edited")
     world.network.let_go.set()
     await world.clock.settle()
-    assert not world.asking._waiting
+    assert not world.poller._waiting
     assert {name for _, name in world.network.asked} == world.network.hangs
 
 
 async def test_questions_that_nobody_has_any_more_do_not_pile_up_until_their_time(world: World) -> None:
     for number in range(1000):
-        world.asking.look("reader", [check(f"server-{number}", every=3600.0)])
+        world.poller.look("reader", [check(f"server-{number}", every=3600.0)])
         await world.clock.settle()
     assert len(world.network.asked) == 1000
-    assert len(world.asking._due) < 100
+    assert len(world.poller._due) < 100
 
 
 async def test_nothing_is_left_behind_when_it_ends_and_a_second_run_goes_on(idle: World) -> None:
     idle.network.hangs.add("a")
-    idle.asking.look("reader", [check("a"), check("b")])
+    idle.poller.look("reader", [check("a"), check("b")])
     async with idle.running():
         await idle.clock.settle()
     assert (idle.network.open, idle.network.cancelled) == (0, ["a"])
     idle.network.hangs.clear()
     async with idle.running():
         await idle.clock.pass_until(1)
-        assert idle.asking.look("reader", [check("a"), check("b")]) == {check("a"): GOOD, check("b"): GOOD}
+        assert idle.poller.look("reader", [check("a"), check("b")]) == {check("a"): GOOD, check("b"): GOOD}
 
 
 async def test_questions_named_before_it_runs_are_asked_when_it_does(idle: World) -> None:
-    idle.asking.look("reader", [check("a")])
+    idle.poller.look("reader", [check("a")])
     async with idle.running():
         await idle.clock.settle()
         assert idle.network.times("a") == [0]
@@ -354,15 +354,15 @@ async def test_real_time_works_too() -> None:
     async def ask(_: McpHandshake) -> Answer:
         return next(answers)
 
-    asking = Asking(ask, woken.put_nowait, lane_of=hash)
-    task = asyncio.create_task(asking.run())
-    asking.look("reader", [check("a", every=0.05)])
+    poller = Poller(ask, woken.put_nowait, lane_of=hash)
+    task = asyncio.create_task(poller.run())
+    poller.look("reader", [check("a", every=0.05)])
     async with asyncio.timeout(10):
         assert [await woken.get(), await woken.get()] == ["reader", "reader"]
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    assert asking.look("reader", [check("a", every=0.05)]) == {check("a", every=0.05): GOOD}
+    assert poller.look("reader", [check("a", every=0.05)]) == {check("a", every=0.05): GOOD}
 
 
 async def test_the_system_clock_waits_for_the_event_or_the_time() -> None:
@@ -378,7 +378,7 @@ async def test_the_system_clock_waits_for_the_event_or_the_time() -> None:
 
 async def test_a_thousand_questions_at_rest_cost_little(world: World) -> None:
     for number in range(1000):
-        world.asking.look(number, [check(f"server-{number}")])
+        world.poller.look(number, [check(f"server-{number}")])
     for _ in range(20):
         await world.clock.settle()
     tasks, before = len(asyncio.all_tasks()), time.process_time()

@@ -24,7 +24,7 @@ _TRIES: Final = 2
 
 
 @asynccontextmanager
-async def looking_up(servers: Sequence[str] | None = None) -> AsyncIterator[Resolve]:
+async def resolver(servers: Sequence[str] | None = None) -> AsyncIterator[Resolve]:
     """Look up names, by default as /etc/hosts and the name servers of the machine have them, until the block ends."""
     names = aiodns.DNSResolver(servers, timeout=_TRY_SECONDS, tries=_TRIES)
 
