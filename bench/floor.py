@@ -22,7 +22,7 @@ from modelyard.core.resources import DEPLOYMENT, POD, Key, Resource
 from modelyard.kinds.contract import Named, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
-from modelyard.kube import config, wire
+from modelyard.kube import codec, config
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import complete, in_namespace_of, with_owner
 from modelyard.runtime.informers import OURS
@@ -70,7 +70,7 @@ class Floor:
 
     async def _watch_needed(self, kind: Kind) -> None:
         async for line in self._lines(kind.resource, {}):
-            happened, item = wire.event(kind.resource, line)
+            happened, item = codec.event(kind.resource, line)
             if happened == "ADDED":
                 self._known[kind.resource, item.meta.key] = item
                 self._jobs.put_nowait(self._say(kind, item.meta.key, sayings.AT_ONCE[kind.name]()))
@@ -78,13 +78,13 @@ class Floor:
     async def _watch_objects(self) -> None:
         kind = self._subject.kind
         async for line in self._lines(kind.resource, {}):
-            happened, item = wire.event(kind.resource, line)
+            happened, item = codec.event(kind.resource, line)
             if happened == "ADDED":
                 self._jobs.put_nowait(self._create(item))
 
     async def _watch_deployments(self) -> None:
         async for line in self._lines(DEPLOYMENT, {"labelSelector": OURS}):
-            _, item = wire.event(DEPLOYMENT, line)
+            _, item = codec.event(DEPLOYMENT, line)
             if item.status.get("readyReplicas") and item.meta.key not in self._available:
                 self._available.add(item.meta.key)
                 self._go_on(item.meta.key)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from modelyard.kube.client import Client
 from modelyard.kube.connection import Connection
-from modelyard.kube.identity import Credentials, Fixed, Identity
+from modelyard.kube.credentials import Credentials, Identity, StaticCredentials
 from modelyard.kube.transport import HttpTransport
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def serving(*script: Answer, tls: ssl.SSLContext | None = None) -> AsyncIt
 async def transport_to(
     url: str, credentials: Credentials | None = None, **connection: Any
 ) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(Connection(url, credentials or Fixed(Identity(token="s3cret")), **connection))
+    transport = HttpTransport(Connection(url, credentials or StaticCredentials(Identity(token="s3cret")), **connection))
     try:
         yield transport
     finally:

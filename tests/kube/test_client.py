@@ -17,7 +17,7 @@ from modelyard.kube.errors import (
     TooManyRequests,
     Unavailable,
 )
-from modelyard.kube.patience import Patience
+from modelyard.kube.throttle import Throttle
 from tests.kube.scripted import answer, client_of, listing, lost, pod, serving, status, stream, text
 
 KEY = Key("a", "one")
@@ -205,7 +205,7 @@ async def test_bodies_survive_the_way() -> None:
 async def test_a_busy_server_is_left_alone_for_as_long_as_it_asked_but_for_nothing_else() -> None:
     now = 0.0
     script = (status(429, headers={"Retry-After": "7"}), answer(pod("one", 3)))
-    async with serving(*script) as server, client_of(server, patience=Patience(lambda: now)) as client:
+    async with serving(*script) as server, client_of(server, throttle=Throttle(lambda: now)) as client:
         with pytest.raises(TooManyRequests):
             await client.get(POD, Key("a", "one"))
         now = 2.0

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from modelyard.kube.config import from_kubeconfig
+from modelyard.kube.credentials import REREAD_AFTER, CredentialFiles, Identity, RenewedCredentials
 from modelyard.kube.errors import NoCredentials
 from modelyard.kube.exec_plugin import Command, ExecPlugin
-from modelyard.kube.identity import REREAD_AFTER, Files, Identity, Renewed
 from modelyard.kube.kubeconfig import User
 from modelyard.local.pki import Authority
 
@@ -44,7 +44,7 @@ def test_secrets_do_not_show() -> None:
 async def test_a_replaced_token_file_is_noticed(tmp_path: Path) -> None:
     file, clock = tmp_path / "token", Clock()
     file.write_text("one\n")
-    credentials = Renewed(Files(token=file).fetch, clock)
+    credentials = RenewedCredentials(CredentialFiles(token=file).fetch, clock)
     assert (await credentials.current()).token == "one"
     file.write_text("two\n")
     assert (await credentials.current()).token == "one"
@@ -56,7 +56,7 @@ async def test_a_replaced_token_file_is_noticed(tmp_path: Path) -> None:
 async def test_a_rejected_token_is_read_again_at_once(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
-    credentials = Renewed(Files(token=file).fetch, Clock())
+    credentials = RenewedCredentials(CredentialFiles(token=file).fetch, Clock())
     old = await credentials.current()
     file.write_text("two")
     credentials.rejected(old)
@@ -66,7 +66,7 @@ async def test_a_rejected_token_is_read_again_at_once(tmp_path: Path) -> None:
 async def test_a_file_that_is_missing_for_a_moment_does_no_harm(tmp_path: Path) -> None:
     file, clock = tmp_path / "token", Clock()
     file.write_text("one")
-    credentials = Renewed(Files(token=file).fetch, clock)
+    credentials = RenewedCredentials(CredentialFiles(token=file).fetch, clock)
     held = await credentials.current()
     file.unlink()
     clock.now += REREAD_AFTER
@@ -85,7 +85,7 @@ async def test_many_that_are_rejected_together_renew_once() -> None:
         await asyncio.sleep(0)
         return Identity(token=str(fetched)), 60.0
 
-    credentials = Renewed(fetch)
+    credentials = RenewedCredentials(fetch)
     old = await credentials.current()
 
     async def again() -> str:
@@ -127,7 +127,7 @@ async def test_an_expired_token_is_fetched_again(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     end = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     script = f"open({str(runs)!r}, 'a').write('x');" + printing(token="t", expirationTimestamp=end)
-    credentials = Renewed(plugin(script).fetch)
+    credentials = RenewedCredentials(plugin(script).fetch)
     await credentials.current()
     await credentials.current()
     assert runs.read_text() == "xx"
@@ -135,7 +135,7 @@ async def test_an_expired_token_is_fetched_again(tmp_path: Path) -> None:
 
 async def test_a_token_without_an_end_is_kept_until_it_is_rejected(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    credentials = Renewed(plugin(f"open({str(runs)!r}, 'a').write('x');" + printing(token="t")).fetch)
+    credentials = RenewedCredentials(plugin(f"open({str(runs)!r}, 'a').write('x');" + printing(token="t")).fetch)
     identity = await credentials.current()
     await credentials.current()
     assert runs.read_text() == "x"

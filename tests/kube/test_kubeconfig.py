@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from modelyard.kube.config import find, from_kubeconfig, in_cluster
+from modelyard.kube.credentials import Identity
 from modelyard.kube.errors import ConfigInvalid, NoCredentials
-from modelyard.kube.identity import Identity
 from modelyard.local.pki import Authority
 
 if TYPE_CHECKING:

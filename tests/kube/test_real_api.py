@@ -15,7 +15,7 @@ from modelyard.kube.config import from_kubeconfig, in_cluster
 from modelyard.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from modelyard.kube.transport import HttpTransport
 from modelyard.kube.watch import Target, Timing, follow
-from tests.kube.test_follow import Recorder
+from tests.kube.test_watch import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.kube.errors import NoCredentials, Unavailable
-from modelyard.kube.identity import Fixed, Identity
 from modelyard.local.pki import Authority
 from tests.kube.scripted import answer, lost, serving, silence, status, stream, text, transport_to
 
@@ -317,6 +317,6 @@ async def test_a_new_authority_of_the_cluster_is_read_when_the_old_one_does_not_
 async def test_a_key_that_does_not_fit_is_reported(tls: Tls) -> None:
     mixed = Identity(certificate=tls.client("a").certificate, key=tls.client("b").key)
     async with serving(shown, tls=tls.context) as server:
-        async with transport_to(server.url, Fixed(mixed), authority=tls.pem) as transport:
+        async with transport_to(server.url, StaticCredentials(mixed), authority=tls.pem) as transport:
             with pytest.raises(NoCredentials, match="certificate and its key"):
                 await transport.request("GET", "/x")

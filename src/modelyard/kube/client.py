@@ -15,15 +15,15 @@ import msgspec
 
 from modelyard.core.names import FIELD_MANAGER
 from modelyard.core.resources import POD, Key
-from modelyard.kube import wire
+from modelyard.kube import codec
 from modelyard.kube.errors import BadRequest, from_answer
-from modelyard.kube.patience import Patience
+from modelyard.kube.throttle import Throttle
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
     from modelyard.core.resources import Resource
+    from modelyard.kube.codec import Page
     from modelyard.kube.transport import Transport
-    from modelyard.kube.wire import Page
 
 Observe = Callable[[str, str, int, float], None]
 """Hears of every request: RBAC verb, resource label, HTTP status (0: no answer), seconds until the answer."""
@@ -52,10 +52,10 @@ _JSON_PATCH: Final = "application/json-patch+json"
 class Client:
     """One API server, as one identity."""
 
-    def __init__(self, transport: Transport, observe: Observe | None = None, patience: Patience | None = None) -> None:
+    def __init__(self, transport: Transport, observe: Observe | None = None, throttle: Throttle | None = None) -> None:
         self._transport = transport
         self._observe = observe
-        self._patience = patience or Patience()
+        self._throttle = throttle or Throttle()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -63,11 +63,11 @@ class Client:
 
     async def get(self, resource: Resource, key: Key) -> Stored:
         """Read one object."""
-        return wire.stored(resource, await self._ask("get", resource.label, _path(resource, key)))
+        return codec.stored(resource, await self._ask("get", resource.label, _path(resource, key)))
 
     async def get_full(self, resource: Resource, key: Key, subresource: str = "") -> Json:
         """Read one object with everything in it, `managedFields` included."""
-        return wire.full(await self._ask("get", _label(resource, subresource), _path(resource, key, subresource)))
+        return codec.full(await self._ask("get", _label(resource, subresource), _path(resource, key, subresource)))
 
     async def list_page(
         self,
@@ -84,16 +84,16 @@ class Client:
         query = {"limit": str(limit), **selection(selector, field_selector)}
         query |= {"continue": token} if token else {}
         query |= {"resourceVersion": revision} if revision else {}
-        return wire.page(resource, await self._ask("list", resource.label, _collection(resource, namespace), query))
+        return codec.page(resource, await self._ask("list", resource.label, _collection(resource, namespace), query))
 
     async def create(self, resource: Resource, body: Json) -> Stored:
         """Store a new object; its metadata says where."""
         path = _collection(resource, body["metadata"].get("namespace", ""))
-        return wire.stored(resource, await self._ask("create", resource.label, path, _AS_US, body))
+        return codec.stored(resource, await self._ask("create", resource.label, path, _AS_US, body))
 
     async def replace(self, resource: Resource, key: Key, body: Json) -> Stored:
         """Store an object in place of the one that has its resource version."""
-        return wire.stored(resource, await self._ask("update", resource.label, _path(resource, key), _AS_US, body))
+        return codec.stored(resource, await self._ask("update", resource.label, _path(resource, key), _AS_US, body))
 
     async def apply(
         self, resource: Resource, key: Key, body: Json, *, manager: str = FIELD_MANAGER, strict: bool = False
@@ -104,19 +104,19 @@ class Client:
         """
         query = {"fieldManager": manager, "force": "true"} | ({"fieldValidation": "Strict"} if strict else {})
         path = _path(resource, key)
-        return wire.stored(resource, await self._ask("patch", resource.label, path, query, body, _APPLY))
+        return codec.stored(resource, await self._ask("patch", resource.label, path, query, body, _APPLY))
 
     async def merge_patch(self, resource: Resource, key: Key, patch: Json, subresource: str = "") -> Stored:
         """Change the fields that the patch holds; None takes a field away."""
         label, path = _label(resource, subresource), _path(resource, key, subresource)
-        return wire.stored(resource, await self._ask("patch", label, path, _AS_US, patch, _MERGE_PATCH))
+        return codec.stored(resource, await self._ask("patch", label, path, _AS_US, patch, _MERGE_PATCH))
 
     async def json_patch(
         self, resource: Resource, key: Key, operations: Sequence[Json], subresource: str = ""
     ) -> Stored:
         """Carry out operations such as `test` and `replace`: all of them, or none."""
         label, path = _label(resource, subresource), _path(resource, key, subresource)
-        return wire.stored(resource, await self._ask("patch", label, path, _AS_US, operations, _JSON_PATCH))
+        return codec.stored(resource, await self._ask("patch", label, path, _AS_US, operations, _JSON_PATCH))
 
     async def delete(self, resource: Resource, key: Key, uid: str, *, grace: int | None = None) -> None:
         """Delete exactly this object. A successor of the same name is left alone (Conflict).
@@ -167,7 +167,7 @@ class Client:
         body: Json | Sequence[Json] | None = None,
         content_type: str = _JSON,
     ) -> bytes:
-        self._patience.check(verb, label)
+        self._throttle.check(verb, label)
         encoded = None if body is None else msgspec.json.encode(body)
         with self._observed(verb, label) as answered:
             response = await self._transport.request(
@@ -177,7 +177,7 @@ class Client:
         if 200 <= response.status < 300:
             return response.body
         error = from_answer(response.status, response.headers, response.body, verb, label)
-        self._patience.heard(label, error)
+        self._throttle.record(label, error)
         raise error
 
     @contextmanager

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from modelyard.kube.connection import Connection
+from modelyard.kube.credentials import CredentialFiles, Credentials, Identity, RenewedCredentials, StaticCredentials
 from modelyard.kube.errors import ConfigInvalid
 from modelyard.kube.exec_plugin import API_VERSIONS, Command, ExecPlugin
-from modelyard.kube.identity import Credentials, Files, Fixed, Identity, Renewed
 from modelyard.kube.kubeconfig import Chosen, Cluster, Place, User, choose
 from modelyard.kube.tls import certificates
 
@@ -56,7 +56,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
     authority = _text(account / "ca.crt", ConfigInvalid(str(account), "ca.crt", "cannot be read"))
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        credentials=Renewed(Files(token=token).fetch),
+        credentials=RenewedCredentials(CredentialFiles(token=token).fetch),
         namespace=_text(account / "namespace", ConfigInvalid(str(account), "namespace", "cannot be read")).strip(),
         authority=_certificates(authority, ConfigInvalid(str(account), "ca.crt", "holds no usable certificate")),
         authority_file=account / "ca.crt",
@@ -108,8 +108,8 @@ def _credentials(chosen: Chosen, authority: str) -> Credentials:
     user, place = chosen.user, chosen.user_place
     _refuse_unsupported(user, place)
     if user.exec is not None and not (user.token or user.token_file):
-        return Renewed(_plugin(user.exec, place, chosen.cluster, authority).fetch)
-    files = Files(
+        return RenewedCredentials(_plugin(user.exec, place, chosen.cluster, authority).fetch)
+    files = CredentialFiles(
         rest=Identity(
             token=user.token,
             certificate=_decoded(user.client_certificate_data, place, "user.client-certificate-data"),
@@ -121,7 +121,9 @@ def _credentials(chosen: Chosen, authority: str) -> Credentials:
     )
     if bool(files.certificate or files.rest.certificate) != bool(files.key or files.rest.key):
         raise place.wrong("user", "a client certificate and its key must be given together")
-    return Renewed(files.fetch) if files.token or files.certificate or files.key else Fixed(files.rest)
+    if files.token or files.certificate or files.key:
+        return RenewedCredentials(files.fetch)
+    return StaticCredentials(files.rest)
 
 
 def _refuse_unsupported(user: User, place: Place) -> None:

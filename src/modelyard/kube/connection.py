@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from modelyard.kube.identity import Credentials
+from modelyard.kube.credentials import Credentials
 
 
 class Connection(Struct, frozen=True):

@@ -77,7 +77,7 @@ class Forbidden(KubeError):
     """Whether a rule is missing. Quotas and pod security answer 403 too, but only the authorizer says "cannot"."""
 
     @property
-    def by_farewell(self) -> bool:
+    def namespace_terminating(self) -> bool:
         """Whether the namespace is being deleted, and nothing new is taken there."""
         return "being terminated" in self.message
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.kube.credentials import Identity, Redacted
 from modelyard.kube.errors import NoCredentials, quoted
-from modelyard.kube.identity import Hidden, Identity
 
 API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
@@ -26,7 +26,7 @@ _RENEW_BEFORE: Final = 10.0
 _FOR_EVER: Final = float("inf")
 
 
-class Variable(Hidden, frozen=True):
+class Variable(Redacted, frozen=True):
     """One environment variable for the command."""
 
     name: str
@@ -45,14 +45,14 @@ class Command(Struct, frozen=True, rename="camel"):
     interactive_mode: str = "IfAvailable"
 
 
-class _Issued(Hidden, frozen=True, rename="camel"):
+class _Issued(Redacted, frozen=True, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
     expiration_timestamp: datetime | None = None
 
 
-class _Credential(Hidden, frozen=True, rename="camel"):
+class _Credential(Redacted, frozen=True, rename="camel"):
     kind: str
     api_version: str
     status: _Issued

@@ -12,9 +12,9 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from modelyard.kube.credentials import Redacted
 from modelyard.kube.errors import ConfigInvalid
 from modelyard.kube.exec_plugin import Command  # noqa: TC001 - msgspec reads the type when it runs
-from modelyard.kube.identity import Hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Cluster(Struct, frozen=True, rename="kebab"):
     extensions: tuple[Extension, ...] | None = None
 
 
-class User(Hidden, frozen=True, rename="kebab"):
+class User(Redacted, frozen=True, rename="kebab"):
     """Who to be there."""
 
     client_certificate: str = ""

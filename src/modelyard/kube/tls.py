@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from modelyard.kube.errors import NoCredentials
 
 if TYPE_CHECKING:
-    from modelyard.kube.identity import Identity
+    from modelyard.kube.credentials import Identity
 
 
 def certificates(text: str) -> str:
@@ -19,11 +19,11 @@ def certificates(text: str) -> str:
     found = text.encode("ascii", "ignore").decode()
     if "-----BEGIN" not in found:
         raise ssl.SSLError("there is no certificate")
-    trusting(found, verify=True)
+    tls_context(found, verify=True)
     return found
 
 
-def trusting(authority: str, verify: bool) -> ssl.SSLContext:
+def tls_context(authority: str, verify: bool) -> ssl.SSLContext:
     """Return a context that trusts this authority (PEM), the system's when it is empty, or everybody."""
     context = ssl.create_default_context(cadata=authority or None)
     # Python 3.13 made this a default. It refuses the authorities of many clusters for a missing key identifier, which

@@ -19,13 +19,13 @@ from yarl import URL
 
 from modelyard import __version__
 from modelyard.kube.errors import Unavailable, quoted
-from modelyard.kube.tls import certificates, show_certificate, trusting
+from modelyard.kube.tls import certificates, show_certificate, tls_context
 
 if TYPE_CHECKING:
     import ssl
 
     from modelyard.kube.connection import Connection
-    from modelyard.kube.identity import Identity
+    from modelyard.kube.credentials import Identity
 
 REQUEST_TIMEOUT: Final = 30.0
 
@@ -201,7 +201,7 @@ class HttpTransport:
             return True
         shown = (identity.certificate, identity.key, self._authority)
         if self._tls is None or self._tls[0] != shown:
-            context = trusting(self._authority, self._connection.verify)
+            context = tls_context(self._authority, self._connection.verify)
             if identity.certificate:
                 show_certificate(context, identity)
             # aiohttp keeps connections per context: those made with an old certificate are not used again.

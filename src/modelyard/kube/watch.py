@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from msgspec import Struct
 
 from modelyard.core.resources import Key, Resource
-from modelyard.kube import wire
+from modelyard.kube import codec
 from modelyard.kube.client import selection
 from modelyard.kube.errors import BadRequest, Gone, Invalid, KubeError, NotFound, TooManyRequests, Unavailable
 
@@ -169,7 +169,7 @@ class _Follower:
     async def _collect(self, lines: AsyncIterator[bytes]) -> tuple[list[Stored], int]:
         found: dict[Key, Stored] = {}
         async for line in lines:
-            happened, item = wire.event(self._target.resource, line)
+            happened, item = codec.event(self._target.resource, line)
             if happened == "BOOKMARK":
                 if item.meta.annotation(_END_OF_INITIAL_EVENTS) == "true":
                     return list(found.values()), item.meta.revision
@@ -194,7 +194,7 @@ class _Follower:
     async def _take_changes(self, lines: AsyncIterator[bytes]) -> None:
         resource, sink = self._target.resource, self._sink
         async for line in _until_broken(lines):
-            happened, item = wire.event(resource, line)
+            happened, item = codec.event(resource, line)
             if happened == "DELETED":
                 sink.remove(item)
             elif happened != "BOOKMARK":

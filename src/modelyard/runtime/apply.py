@@ -287,7 +287,7 @@ def ending(error: KubeError) -> Outcome:
         # An API server that has just started refuses everybody for a moment, until it knows the roles.
         problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
         return Outcome(problem=problem, retry=True, retry_after=1.0)
-    if isinstance(error, Forbidden) and error.by_farewell:
+    if isinstance(error, Forbidden) and error.namespace_terminating:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):

@@ -60,7 +60,7 @@ class Events:
             await self._client.create(EVENT, body)
         except KubeError as error:
             # Whatever a namespace holds has something to say when it is deleted, and nobody is left to read it.
-            log = _log.debug if isinstance(error, Forbidden) and error.by_farewell else _log.warning
+            log = _log.debug if isinstance(error, Forbidden) and error.namespace_terminating else _log.warning
             log("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
 
     def forget(self, uid: str) -> None:

@@ -22,7 +22,7 @@ _LINES: Final = 20
 _LINE: Final = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 
 
-async def tail(client: Client, check: LogTail) -> Answer:
+async def tail_log(client: Client, check: LogTail) -> Answer:
     """Return the last line of JSON; empty when there is none yet."""
     try:
         text = await client.log_tail(check.namespace, check.pod, check.container, _LINES)

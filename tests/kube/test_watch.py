@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelyard.core.resources import POD, Resource
-from modelyard.kube import wire
+from modelyard.kube import codec
 from modelyard.kube.errors import Forbidden, KubeError, NotFound, TooManyRequests, Unavailable
 from modelyard.kube.watch import Target, Timing, follow
 from tests.kube.scripted import (
@@ -433,7 +433,7 @@ async def test_the_defaults_work_in_real_time() -> None:
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_whatever_a_line_holds_it_is_an_event_or_an_error_of_the_server(line: bytes) -> None:
     with suppress(Unavailable):
-        wire.event(POD, line)
+        codec.event(POD, line)
 
 
 async def test_an_answer_that_is_no_stream_is_trouble() -> None:

@@ -20,7 +20,7 @@ REREAD_AFTER: Final = 10.0
 """Seconds after which files are looked at again. Kubelets replace a token long before the old one ends."""
 
 
-class Hidden(Struct, frozen=True):
+class Redacted(Struct, frozen=True):
     """A value that holds secrets: however it is printed, they do not show."""
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class Hidden(Struct, frozen=True):
         return []
 
 
-class Identity(Hidden, frozen=True):
+class Identity(Redacted, frozen=True):
     """What we show to the server: a bearer token, a client certificate with its key (PEM), or neither."""
 
     token: str = ""
@@ -49,7 +49,7 @@ class Credentials(Protocol):
         """Hear that the server does not accept this identity any more."""
 
 
-class Fixed:
+class StaticCredentials:
     """An identity that never changes."""
 
     def __init__(self, identity: Identity) -> None:
@@ -67,7 +67,7 @@ Fetch = Callable[[], Awaitable[tuple[Identity, float]]]
 """Gets an identity and says for how many seconds it is good."""
 
 
-class Renewed:
+class RenewedCredentials:
     """An identity that is fetched again when it gets old or is rejected, once for all who wait for it."""
 
     def __init__(self, fetch: Fetch, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,7 +107,7 @@ class Renewed:
         return identity
 
 
-class Files(Struct, frozen=True):
+class CredentialFiles(Struct, frozen=True):
     """An identity that lies in files. What is not in a file is taken from `rest`."""
 
     rest: Identity = Identity()

@@ -15,11 +15,11 @@ from modelyard.kube.errors import StillBusy, TooManyRequests
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST: Final = 60.0
+MAX_SECONDS: Final = 60.0
 """No server is obeyed for longer than this."""
 
 
-class Patience:
+class Throttle:
     """Remembers until when each resource is not to be asked for."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,7 +33,7 @@ class Patience:
             message = f"{verb} {resource}: the API server is busy and asked us to wait"
             raise StillBusy(429, "TooManyRequests", message, retry_after=left)
 
-    def heard(self, resource: str, error: Exception) -> None:
+    def record(self, resource: str, error: Exception) -> None:
         """Take note of an answer that says when to come back."""
         if isinstance(error, TooManyRequests):
-            self._until[resource] = self._clock() + min(error.retry_after, LONGEST)
+            self._until[resource] = self._clock() + min(error.retry_after, MAX_SECONDS)

@@ -13,7 +13,7 @@ from modelyard.core.resources import POD, Key
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.errors import BadRequest
-from modelyard.kube.progress import tail
+from modelyard.kube.log_tail import tail_log
 from modelyard.kube.transport import HttpTransport
 from tests.kube.scripted import client_of, lost, serving, status, text
 
@@ -76,25 +76,25 @@ async def test_the_name_of_a_pod_cannot_leave_its_place_in_the_path(name: str) -
 )
 async def test_the_last_line_of_json_is_told(log: bytes, value: dict[str, Any]) -> None:
     async with serving(text(log)) as server, client_of(server) as client:
-        assert await tail(client, CHECK) == told(value)
+        assert await tail_log(client, CHECK) == told(value)
 
 
 @pytest.mark.parametrize("answer", [status(404, "NotFound"), status(400, "BadRequest", "is waiting to start")])
 async def test_a_container_that_is_not_there_yet_has_nothing_to_tell(answer: Any) -> None:
     async with serving(answer) as server, client_of(server) as client:
-        assert await tail(client, CHECK) == told({})
+        assert await tail_log(client, CHECK) == told({})
 
 
 @pytest.mark.parametrize("answer", [lost, status(500, "InternalError", "at 12:01"), status(429)])
 async def test_a_log_that_cannot_be_read_is_no_news_of_the_container(answer: Any) -> None:
     async with serving(answer) as server, client_of(server) as client:
-        answered = await tail(client, CHECK)
+        answered = await tail_log(client, CHECK)
     assert answered == Answer(False, Reason.API_UNAVAILABLE, "the log of the container cannot be read at the moment")
 
 
 async def test_a_missing_rule_is_named() -> None:
     async with serving(status(403, "Forbidden", "User cannot get it")) as server, client_of(server) as client:
-        answered = await tail(client, CHECK)
+        answered = await tail_log(client, CHECK)
     assert (answered.ok, answered.reason) == (False, Reason.FORBIDDEN)
     assert "pods/log" in answered.message
 
@@ -108,9 +108,9 @@ async def test_a_real_server_has_no_log_of_pods_that_do_not_run(cluster: Cluster
         "spec": {"containers": [{"name": "fetch", "image": "none"}], "nodeSelector": {"no": "such-node"}},
     }
     try:
-        assert await tail(client, LogTail(namespace, "absent", "fetch")) == told({})
+        assert await tail_log(client, LogTail(namespace, "absent", "fetch")) == told({})
         await client.create(POD, pod)
         assert (await client.get(POD, Key(namespace, "waits"))).meta.name == "waits"
-        assert await tail(client, LogTail(namespace, "waits", "fetch")) == told({})
+        assert await tail_log(client, LogTail(namespace, "waits", "fetch")) == told({})
     finally:
         await client.close()
