@@ -132,7 +132,7 @@ async def test_what_cannot_be_planned_is_one_clear_line(tmp_path: Path, text: st
 
 
 async def test_logs_for_people_have_no_colours_where_nobody_looks() -> None:
-    prepare = "import structlog; from modelyard.cli import logs; logs.configure_logs('info', 'text')"
+    prepare = "import structlog; from modelyard.cli.logging_setup import configure_logging as c; c('info', 'text')"
     script = f"{prepare}; structlog.get_logger().info('hello')"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stderr=asyncio.subprocess.PIPE)
     _, written = await process.communicate()

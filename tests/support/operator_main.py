@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from modelyard import app
-from modelyard.cli.logs import configure_logs
+from modelyard.cli.logging_setup import configure_logging
 from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.kube import config
@@ -15,7 +15,7 @@ from modelyard.runtime.manager import Settings
 
 
 def main() -> None:
-    configure_logs(os.environ.get("LOG_LEVEL", "info"), "text")
+    configure_logging(os.environ.get("LOG_LEVEL", "info"), "text")
     settings = Settings(
         lease=Key(os.environ["LEASE_NAMESPACE"], "modelyard"),
         identity=os.environ["IDENTITY"],

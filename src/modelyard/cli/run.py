@@ -10,7 +10,7 @@ import typer
 
 from modelyard import app
 from modelyard.cli import policy
-from modelyard.cli.logs import LogFormat, LogLevel, configure_logs
+from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.core.policy import REVALIDATE, Policy
 from modelyard.core.quantities import seconds
 from modelyard.core.resources import Key
@@ -56,7 +56,7 @@ def run(
     intel_gpu_resource: policy.IntelResource = _DEFAULT.intel_gpu_resource,
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
-    configure_logs(log_level, log_format)
+    configure_logging(log_level, log_format)
     chosen = Policy(
         cache_path=cache_path,
         cache_size=cache_size,

@@ -13,7 +13,7 @@ LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 LogFormat = Annotated[str, typer.Option(help="json, or text for people.")]
 
 
-def configure_logs(level: str, style: str) -> None:
+def configure_logging(level: str, style: str) -> None:
     """Write one line per outcome to standard error, as JSON or as text."""
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
