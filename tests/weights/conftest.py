@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from modelyard.weights.fetch import fetch
-from modelyard.weights.surroundings import Surroundings
-from modelyard.weights.values import Order, Patience
+from modelyard.weights.settings import FetchSettings
+from modelyard.weights.types import FetchRequest, RetryPolicy
 from tests.weights.fileserver import FileServer, file_server
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from modelyard.weights.manifest import Choice
 
-HASTY = Patience(attempts=4, first_delay=0.001, longest_delay=0.05, connect_seconds=5.0, idle_seconds=2.0)
+HASTY = RetryPolicy(attempts=4, first_delay=0.001, longest_delay=0.05, connect_seconds=5.0, idle_seconds=2.0)
 
 
 class Desk:
@@ -28,13 +28,13 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lines: list[dict[str, Any]] = []
-        self.surroundings = Surroundings()
+        self.settings = FetchSettings()
 
     async def fetch(self, source: str, **more: Any) -> Choice:
-        return await fetch(Order(source, self.folder, **more), self.surroundings, HASTY, self.lines.append)
+        return await fetch(FetchRequest(source, self.folder, **more), self.settings, HASTY, self.lines.append)
 
-    def within(self, **surroundings: str) -> None:
-        self.surroundings = msgspec.structs.replace(self.surroundings, **surroundings)
+    def within(self, **settings: str) -> None:
+        self.settings = msgspec.structs.replace(self.settings, **settings)
 
     def names(self) -> list[str]:
         """What is there, besides the lock."""

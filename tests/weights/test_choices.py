@@ -1,4 +1,4 @@
-"""Orders for different files of one source, into one folder."""
+"""Requests for different files of one source, into one folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 from tests.weights.hubserver import REPO, HubServer, hub_server
 from tests.weights.program import run
 

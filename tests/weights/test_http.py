@@ -17,7 +17,7 @@ from modelyard.weights import manifest
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.http import seconds_asked
 from modelyard.weights.manifest import Choice, Kept, Manifest
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 from tests.net.certificates import issue, served
 from tests.weights.conftest import HASTY, Desk
 from tests.weights.fileserver import FileServer, serving, status

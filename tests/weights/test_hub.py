@@ -9,7 +9,7 @@ from aiohttp import web
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 from tests.net.certificates import issue, served
 from tests.weights.fileserver import serving
 from tests.weights.hubserver import COMMIT, REPO, TOKEN, HubServer, hub_server

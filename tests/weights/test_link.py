@@ -9,7 +9,7 @@ import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 from tests.weights.fileserver import status
 from tests.weights.hubserver import REPO, HubServer, hub_server
 from tests.weights.program import run

@@ -8,7 +8,7 @@ import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 
 if TYPE_CHECKING:
     from pathlib import Path

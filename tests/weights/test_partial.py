@@ -9,13 +9,13 @@ import pytest
 
 from modelyard.weights.failures import Changed
 from modelyard.weights.partial import Partial, sweep
-from modelyard.weights.values import Upstream
+from modelyard.weights.types import SourceFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CONTENT = bytes(range(256)) * 40
-UPSTREAM = Upstream("m.gguf", "", size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest())
+UPSTREAM = SourceFile("m.gguf", "", size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest())
 
 
 async def opened(folder: Path, *, locked: bool) -> Partial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from modelyard.weights.progress import Progress
-from modelyard.weights.values import Upstream
+from modelyard.weights.types import SourceFile
 
 
 class Watch:
@@ -19,7 +19,7 @@ class Watch:
 
 def test_a_line_comes_every_two_seconds_and_counts_all_files() -> None:
     watch, lines = Watch(), list[dict[str, Any]]()
-    progress = Progress((Upstream("a", "", size=600), Upstream("b", "", size=400)), lines.append, watch)
+    progress = Progress((SourceFile("a", "", size=600), SourceFile("b", "", size=400)), lines.append, watch)
     progress.at("a", 300)
     for _ in range(4):
         watch.now += 0.5
@@ -33,5 +33,5 @@ def test_a_line_comes_every_two_seconds_and_counts_all_files() -> None:
 
 def test_what_is_not_known_is_null() -> None:
     watch, lines = Watch(), list[dict[str, Any]]()
-    Progress((Upstream("a", ""),), lines.append, watch).line("a")
+    Progress((SourceFile("a", ""),), lines.append, watch).line("a")
     assert lines == [{"bytes": 0, "total": None, "bytesPerSecond": 0, "etaSeconds": None, "file": "a"}]

@@ -10,8 +10,8 @@ from modelyard.core.exitcodes import Code
 from modelyard.core.source import S3
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.s3 import Bucket
-from modelyard.weights.surroundings import Surroundings
-from modelyard.weights.values import Refresh
+from modelyard.weights.settings import FetchSettings
+from modelyard.weights.types import Refresh
 from tests.net.certificates import issue
 from tests.weights.program import run
 from tests.weights.s3server import ACCESS, BUCKET, SECRET, S3Server, cutting, s3_server
@@ -109,12 +109,12 @@ async def test_an_absent_server_is_transient(desk: Desk, key: str) -> None:
 
 
 def test_a_session_token_is_part_of_the_signature() -> None:
-    rights = Surroundings(aws_access_key="key", aws_secret_key="secret", aws_session_token="session")
+    rights = FetchSettings(aws_access_key="key", aws_secret_key="secret", aws_session_token="session")
     assert "X-Amz-Security-Token=session" in Bucket(BUCKET, rights, None).one(S3(BUCKET, "m.gguf")).url
 
 
 def test_without_credentials_an_object_is_asked_for_as_the_public_does() -> None:
-    url = Bucket(BUCKET, Surroundings(aws_region="eu-west-1"), None).one(S3(BUCKET, "a b/m.gguf")).url
+    url = Bucket(BUCKET, FetchSettings(aws_region="eu-west-1"), None).one(S3(BUCKET, "a b/m.gguf")).url
     assert url == f"https://s3.eu-west-1.amazonaws.com/{BUCKET}/a%20b/m.gguf"
 
 

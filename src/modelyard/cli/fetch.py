@@ -21,8 +21,8 @@ import typer
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.fetch import fetch as bring
-from modelyard.weights.surroundings import Surroundings
-from modelyard.weights.values import Order, Patience, Refresh
+from modelyard.weights.settings import FetchSettings
+from modelyard.weights.types import FetchRequest, Refresh, RetryPolicy
 
 if TYPE_CHECKING:
     from modelyard.weights.manifest import Choice
@@ -63,7 +63,7 @@ def fetch(
     ] = None,
 ) -> None:
     """Fetch weights into a folder: resumed, verified, and whole or not there. Credentials come by environment."""
-    order = Order(
+    request = FetchRequest(
         source=source,
         folder=to,
         files=tuple(file or ()),
@@ -76,7 +76,7 @@ def fetch(
         allowed_roots=tuple(allow_root or ()),
     )
     _share_with_group()
-    code, result = asyncio.run(_run(order))
+    code, result = asyncio.run(_run(request))
     _report(result)
     raise typer.Exit(code)
 
@@ -89,13 +89,13 @@ def _share_with_group() -> None:
         os.umask(before)
 
 
-async def _run(order: Order) -> tuple[Code, Result]:
+async def _run(request: FetchRequest) -> tuple[Code, Result]:
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     try:
-        return Code.OK, _success(order, await bring(order, Surroundings.of(os.environ), Patience(), _say))
+        return Code.OK, _success(request, await bring(request, FetchSettings.of(os.environ), RetryPolicy(), _say))
     except FetchFailed as failure:
         return failure.code, Result(failure.code.word, _clipped(failure.message), _clipped(failure.remedy))
     except asyncio.CancelledError:
@@ -103,9 +103,9 @@ async def _run(order: Order) -> tuple[Code, Result]:
         return Code.STOPPED, Result(Code.STOPPED.word, "stopped by a signal", "run it again: it goes on from here")
 
 
-def _success(order: Order, choice: Choice) -> Result:
+def _success(request: FetchRequest, choice: Choice) -> Result:
     first = choice.files[0]
-    message = _clipped(f"{len(choice.files)} file(s) of {order.shown}")
+    message = _clipped(f"{len(choice.files)} file(s) of {request.shown}")
     if len(choice.files) > 1:
         return Result(Code.OK.word, message, bytes=choice.size, file=first.name)
     etag = first.etag[:_ETAG_LIMIT]

@@ -22,7 +22,7 @@ from yarl import URL
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import Changed, FetchFailed, Transient
-from modelyard.weights.values import Body, Patience, Upstream
+from modelyard.weights.types import Body, RetryPolicy, SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,9 +36,9 @@ _MOST_REDIRECTS: Final = 10
 
 
 @asynccontextmanager
-async def downloads(tls: ssl.SSLContext, patience: Patience) -> AsyncIterator[Downloads]:
+async def downloads(tls: ssl.SSLContext, policy: RetryPolicy) -> AsyncIterator[Downloads]:
     """Open a client for the length of a block."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=patience.connect_seconds, sock_read=patience.idle_seconds)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=policy.connect_seconds, sock_read=policy.idle_seconds)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -56,7 +56,7 @@ class Downloads:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
-    async def probe(self, upstream: Upstream) -> Upstream:
+    async def probe(self, upstream: SourceFile) -> SourceFile:
         """Return the file with what its server says of it. A GET: URLs may be signed for nothing else."""
         async with self._answer(upstream, {}) as response:
             size, etag = _length(response, upstream), _etag(response)
@@ -64,7 +64,7 @@ class Downloads:
             return msgspec.structs.replace(upstream, size=size, etag=etag, validator=strong)
 
     @asynccontextmanager
-    async def open(self, upstream: Upstream, offset: int) -> AsyncIterator[Body]:
+    async def open(self, upstream: SourceFile, offset: int) -> AsyncIterator[Body]:
         """Open a file at an offset."""
         asked = {"Range": f"bytes={offset}-"} if offset else {}
         if offset and upstream.validator:
@@ -75,7 +75,7 @@ class Downloads:
             yield Body(start, size, response.content.iter_chunked(CHUNK))
 
     @asynccontextmanager
-    async def _answer(self, upstream: Upstream, asked: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _answer(self, upstream: SourceFile, asked: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
         first = url = _url(upstream.url)
         credentials = {**_credentials(first), **upstream.headers}
         for _ in range(_MOST_REDIRECTS + 1):
@@ -143,7 +143,7 @@ def _nowhere(host: str | None) -> FetchFailed:
     return FetchFailed(Code.BAD_SOURCE, f"{host} redirects, and that leads nowhere", "check the source")
 
 
-def _check(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
+def _check(response: aiohttp.ClientResponse, upstream: SourceFile) -> None:
     status, host = response.status, response.url.raw_host
     said = f"{host} answered {status} for {upstream.name}"
     if status in _AGAIN or status >= 500:
@@ -160,7 +160,7 @@ def _check(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
         raise FetchFailed(Code.BAD_SOURCE, f"{host} packs {upstream.name} on the way", "turn compression off there")
 
 
-def _same_version(response: aiohttp.ClientResponse, upstream: Upstream) -> None:
+def _same_version(response: aiohttp.ClientResponse, upstream: SourceFile) -> None:
     etag = response.headers.get("ETag", "")
     if upstream.validator and etag != upstream.validator:
         raise Changed(f"{upstream.name} changed upstream while it was being fetched")
@@ -174,7 +174,7 @@ def _etag(response: aiohttp.ClientResponse) -> str:
     return f'W/"{modified}"' if modified else ""
 
 
-def _extent(response: aiohttp.ClientResponse, upstream: Upstream, offset: int) -> tuple[int, int | None]:
+def _extent(response: aiohttp.ClientResponse, upstream: SourceFile, offset: int) -> tuple[int, int | None]:
     """Return where the answer starts, and the size of the whole file."""
     if response.status == 200:
         start, size = 0, _length(response, upstream)
@@ -189,7 +189,7 @@ def _extent(response: aiohttp.ClientResponse, upstream: Upstream, offset: int) -
     return start, upstream.size if size is None else size
 
 
-def _length(response: aiohttp.ClientResponse, upstream: Upstream) -> int | None:
+def _length(response: aiohttp.ClientResponse, upstream: SourceFile) -> int | None:
     if response.content_length is not None:
         return response.content_length
     chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"

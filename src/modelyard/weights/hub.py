@@ -19,7 +19,7 @@ from modelyard.core.source import safe_name
 from modelyard.weights.choose import choose
 from modelyard.weights.failures import FetchFailed, Transient
 from modelyard.weights.http import seconds_asked
-from modelyard.weights.values import Upstream
+from modelyard.weights.types import SourceFile
 
 if TYPE_CHECKING:
     import ssl
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
 
     from modelyard.core.source import Hub
-    from modelyard.weights.surroundings import Surroundings
-    from modelyard.weights.values import Order
+    from modelyard.weights.settings import FetchSettings
+    from modelyard.weights.types import FetchRequest
 
 _SECONDS: Final = 20.0
 
@@ -42,13 +42,15 @@ class _File(msgspec.Struct, frozen=True):
     blob: str | None
 
 
-async def files_of(hub: Hub, order: Order, surroundings: Surroundings, tls: ssl.SSLContext) -> tuple[Upstream, ...]:
+async def files_of(
+    hub: Hub, request: FetchRequest, settings: FetchSettings, tls: ssl.SSLContext
+) -> tuple[SourceFile, ...]:
     """Return the files that are meant, pinned to the commit that the revision names now."""
-    info = await asyncio.to_thread(_ask, hub, surroundings, tls)
+    info = await asyncio.to_thread(_ask, hub, settings, tls)
     files = {file.name: file for file in _listed(info)}
-    names = choose(files, (hub.file,) if hub.file else order.files, everything=order.everything)
+    names = choose(files, (hub.file,) if hub.file else request.files, everything=request.everything)
     commit = info.sha or hub.revision
-    return tuple(_upstream(hub, files[name], commit, surroundings) for name in names)
+    return tuple(_upstream(hub, files[name], commit, settings) for name in names)
 
 
 def _listed(info: ModelInfo) -> tuple[_File, ...]:
@@ -67,12 +69,12 @@ def _listed(info: ModelInfo) -> tuple[_File, ...]:
         raise _unreadable() from error
 
 
-def _ask(hub: Hub, surroundings: Surroundings, tls: ssl.SSLContext) -> ModelInfo:
+def _ask(hub: Hub, settings: FetchSettings, tls: ssl.SSLContext) -> ModelInfo:
     # The library takes its trust from a factory, and from nowhere else.
-    hooks = {"request": [_refuse_http]} if surroundings.hf_endpoint.startswith("https:") else {}
+    hooks = {"request": [_refuse_http]} if settings.hf_endpoint.startswith("https:") else {}
     set_client_factory(lambda: httpx2.Client(verify=tls, timeout=_SECONDS, follow_redirects=True, event_hooks=hooks))
     # False: without a token of ours, one that lies about on the machine must not be used.
-    api = HfApi(endpoint=surroundings.hf_endpoint, token=surroundings.hf_token or False, library_name="modelyard")
+    api = HfApi(endpoint=settings.hf_endpoint, token=settings.hf_token or False, library_name="modelyard")
     try:
         return api.model_info(hub.repo, revision=hub.revision, files_metadata=True, timeout=_SECONDS)
     except HfHubHTTPError as error:
@@ -95,12 +97,12 @@ def _unreadable() -> FetchFailed:
     return FetchFailed(Code.BAD_SOURCE, message, "check HF_ENDPOINT, and proxies on the way")
 
 
-def _upstream(hub: Hub, file: _File, commit: str, surroundings: Surroundings) -> Upstream:
-    token = surroundings.hf_token
+def _upstream(hub: Hub, file: _File, commit: str, settings: FetchSettings) -> SourceFile:
+    token = settings.hf_token
     name = safe_name(file.name)
-    return Upstream(
+    return SourceFile(
         name=name,
-        url=hf_hub_url(hub.repo, name, revision=commit, endpoint=surroundings.hf_endpoint),
+        url=hf_hub_url(hub.repo, name, revision=commit, endpoint=settings.hf_endpoint),
         size=file.size,
         sha256=(file.sha256 or "").lower(),
         etag=file.blob or commit,

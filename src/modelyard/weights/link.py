@@ -1,7 +1,7 @@
 """A second name for the file to serve, so that its path is known before its own name is.
 
 A symbolic link beside the file, put there at once and never in the place of a file of a model. A link belongs to
-nobody: orders with different links into one folder keep them all.
+nobody: requests with different links into one folder keep them all.
 """
 
 from __future__ import annotations
@@ -25,71 +25,71 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.core.source import Source
-    from modelyard.weights.values import Order
+    from modelyard.weights.types import FetchRequest
 
 _UNKNOWN: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
-def refuse_bad_name(order: Order) -> None:
+def refuse_bad_name(request: FetchRequest) -> None:
     """Refuse a name that could lead elsewhere or hide one of our own files."""
-    if not order.link:
+    if not request.link:
         return
-    if order.everything:
+    if request.everything:
         raise FetchFailed(Code.REFUSED, "a link names one file, not all of them", "leave out --link or --all")
     try:
-        plain = "/" not in safe_name(order.link) and not is_ours(order.link)
+        plain = "/" not in safe_name(request.link) and not is_ours(request.link)
     except SpecInvalid:
         plain = False
     if not plain:
-        raise FetchFailed(Code.REFUSED, f"the link {order.link[:200]!r} is no plain name", "choose another name")
+        raise FetchFailed(Code.REFUSED, f"the link {request.link[:200]!r} is no plain name", "choose another name")
 
 
-def refuse_clash(order: Order, source: Source, names: Sequence[str]) -> None:
+def refuse_clash(request: FetchRequest, source: Source, names: Sequence[str]) -> None:
     """Refuse files and a link that cannot be together in the folder. The first file is the one to serve."""
     for name in names:
         top = name.split("/")[0]
-        with explained(order.folder):
-            is_link = (order.folder / top).is_symlink()
-        if top != order.link and is_link:
+        with explained(request.folder):
+            is_link = (request.folder / top).is_symlink()
+        if top != request.link and is_link:
             message = f"{top} is a link that an earlier order made, and the name of a file of this one"
             raise FetchFailed(Code.REFUSED, message, "fetch into another folder")
-    if not order.link or names[0] == order.link:
+    if not request.link or names[0] == request.link:
         return
     if is_split(names[0]):
-        message = f"{names[0]} is one part of several, which would not be found by the link {order.link}"
+        message = f"{names[0]} is one part of several, which would not be found by the link {request.link}"
         raise FetchFailed(Code.REFUSED, message, _by_its_name(source, names[0]))
-    if order.link in {name.split("/")[0] for name in names}:
-        raise _taken(order)
+    if request.link in {name.split("/")[0] for name in names}:
+        raise _taken(request)
 
 
-def is_made(order: Order, first: str) -> bool:
+def is_made(request: FetchRequest, first: str) -> bool:
     """Whether the link leads to the first file, or none is wanted."""
-    if order.link in ("", first):
+    if request.link in ("", first):
         return True
     try:
-        return str((order.folder / order.link).readlink()) == first
+        return str((request.folder / request.link).readlink()) == first
     except OSError:
         return False
 
 
-def make(order: Order, first: str) -> None:
+def make(request: FetchRequest, first: str) -> None:
     """Let the link lead to the first file."""
-    if is_made(order, first):
+    if is_made(request, first):
         return
-    path = order.folder / order.link
-    partial = order.folder / f"{order.link}.{os.urandom(6).hex()}{PARTIAL}"
-    with explained(order.folder):
+    path = request.folder / request.link
+    partial = request.folder / f"{request.link}.{os.urandom(6).hex()}{PARTIAL}"
+    with explained(request.folder):
         if _is_of_the_model(path):
-            raise _taken(order)
+            raise _taken(request)
         try:
             partial.symlink_to(first)
         except OSError as error:
             if error.errno in _UNKNOWN:
-                message = f"the volume of {order.folder} knows no links"
+                message = f"the volume of {request.folder} knows no links"
                 raise FetchFailed(Code.REFUSED, message, "use another volume, or leave out --link") from error
             raise
         partial.replace(path)
-    sync_folder(order.folder)
+    sync_folder(request.folder)
 
 
 def _is_of_the_model(path: Path) -> bool:
@@ -107,6 +107,6 @@ def _by_its_name(source: Source, first: str) -> str:
     return f"name it in the source: hf://{source.repo}{revision}/{first}"
 
 
-def _taken(order: Order) -> FetchFailed:
-    message = f"the link {order.link} has the name of a file or folder of the model"
+def _taken(request: FetchRequest) -> FetchFailed:
+    message = f"the link {request.link} has the name of a file or folder of the model"
     return FetchFailed(Code.REFUSED, message, "choose another name")

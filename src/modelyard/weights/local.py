@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed, Transient
-from modelyard.weights.values import Body, Upstream
+from modelyard.weights.types import Body, SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 4 * 1024 * 1024
 
 
-def describe(path: str, roots: Iterable[Path]) -> Upstream:
+def describe(path: str, roots: Iterable[Path]) -> SourceFile:
     """Return a file, after every link on its way was followed and found below an allowed root."""
     try:
         real = Path(path).resolve(strict=True)
@@ -31,11 +31,11 @@ def describe(path: str, roots: Iterable[Path]) -> Upstream:
     if not real.is_file():
         raise FetchFailed(Code.REFUSED, f"{path} is not a file", "name one file")
     stat = real.stat()
-    return Upstream(Path(path).name, str(real), size=stat.st_size, etag=f"{stat.st_size}-{stat.st_mtime_ns}")
+    return SourceFile(Path(path).name, str(real), size=stat.st_size, etag=f"{stat.st_size}-{stat.st_mtime_ns}")
 
 
 @asynccontextmanager
-async def open_local(upstream: Upstream, offset: int) -> AsyncIterator[Body]:
+async def open_local(upstream: SourceFile, offset: int) -> AsyncIterator[Body]:
     """Open a file of the machine at an offset."""
     with _reading(upstream.name):
         handle = os.open(upstream.url, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """`manifest.json`: what a folder holds. Written last, so a folder that has one is whole.
 
-Orders for different files of one source share its folder. Each is a choice of its own in the manifest: whole or not
+Requests for different files of one source share its folder. Each is a choice of its own in the manifest: whole or not
 whatever becomes of the others.
 """
 
@@ -20,7 +20,7 @@ from modelyard.weights.volume import explained, sync_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelyard.weights.values import Order, Upstream
+    from modelyard.weights.types import FetchRequest, SourceFile
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The files that one kind of order asks for. The first file is the one to serve."""
+    """The files that one kind of request asks for. The first file is the one to serve."""
 
     files: Annotated[tuple[Kept, ...], msgspec.Meta(min_length=1)]
     picked: tuple[str, ...] = ()
@@ -44,9 +44,9 @@ class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
         """The bytes of all files."""
         return sum(file.size for file in self.files)
 
-    def answers(self, order: Order) -> bool:
-        """Whether this is what an order for the same source means."""
-        return (self.picked, self.everything) == (order.files, order.everything)
+    def answers(self, request: FetchRequest) -> bool:
+        """Whether this is what a request for the same source means."""
+        return (self.picked, self.everything) == (request.files, request.everything)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,9 +61,9 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
         """Every file by its name, as the latest choice found it."""
         return {file.name: file for choice in self.choices for file in choice.files}
 
-    def with_choice(self, choice: Choice, order: Order) -> Manifest:
-        """Return the manifest after an order was met: its choice replaces an earlier one for such an order."""
-        others = tuple(other for other in self.choices if not other.answers(order))
+    def with_choice(self, choice: Choice, request: FetchRequest) -> Manifest:
+        """Return the manifest after a request was met: its choice replaces an earlier one for such a request."""
+        others = tuple(other for other in self.choices if not other.answers(request))
         return msgspec.structs.replace(self, choices=(*others, choice))
 
 
@@ -79,33 +79,33 @@ def load(folder: Path) -> Manifest | None:
     return manifest
 
 
-def of_source(order: Order) -> Manifest:
-    """Return what the folder holds of the source of an order, which may be nothing."""
-    manifest = load(order.folder)
-    if manifest and manifest.cache_key == order.cache_key:
+def of_source(request: FetchRequest) -> Manifest:
+    """Return what the folder holds of the source of a request, which may be nothing."""
+    manifest = load(request.folder)
+    if manifest and manifest.cache_key == request.cache_key:
         return manifest
-    return Manifest(order.shown, order.cache_key, ())
+    return Manifest(request.shown, request.cache_key, ())
 
 
-def complete(order: Order) -> Choice | None:
-    """Return the choice that answers this order if every file of it is there as a whole."""
-    manifest = of_source(order)
-    choice = next((choice for choice in manifest.choices if choice.answers(order)), None)
-    if choice is None or (order.sha256 and [file.sha256 for file in choice.files] != [order.sha256]):
+def complete(request: FetchRequest) -> Choice | None:
+    """Return the choice that answers this request if every file of it is there as a whole."""
+    manifest = of_source(request)
+    choice = next((choice for choice in manifest.choices if choice.answers(request)), None)
+    if choice is None or (request.sha256 and [file.sha256 for file in choice.files] != [request.sha256]):
         return None
-    # A file that a later order replaced does not go with the rest of this choice any more.
+    # A file that a later request replaced does not go with the rest of this choice any more.
     same = all(manifest.files[file.name].sha256 == file.sha256 for file in choice.files)
-    return choice if same and all(_is_whole(file, order) for file in choice.files) else None
+    return choice if same and all(_is_whole(file, request) for file in choice.files) else None
 
 
-def at_hand(order: Order, upstream: tuple[Upstream, ...]) -> dict[str, Kept]:
-    """Return the files that need not be fetched, by name: another order brought them, and upstream still has them."""
-    kept = of_source(order).files
+def at_hand(request: FetchRequest, upstream: tuple[SourceFile, ...]) -> dict[str, Kept]:
+    """Return the files that need not be fetched, by name: another request brought them, and upstream still has them."""
+    kept = of_source(request).files
     same = (kept[file.name] for file in upstream if file.name in kept and _same(kept[file.name], file))
-    return {file.name: file for file in same if _is_whole(file, order)}
+    return {file.name: file for file in same if _is_whole(file, request)}
 
 
-def is_current(choice: Choice, upstream: tuple[Upstream, ...]) -> bool:
+def is_current(choice: Choice, upstream: tuple[SourceFile, ...]) -> bool:
     """Whether upstream still has what is kept: by hash, else by ETag, else by size."""
     kept = {file.name: file for file in choice.files}
     return kept.keys() == {file.name for file in upstream} and all(_same(kept[file.name], file) for file in upstream)
@@ -128,15 +128,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_whole(kept: Kept, order: Order) -> bool:
-    path = order.folder / kept.name
+def _is_whole(kept: Kept, request: FetchRequest) -> bool:
+    path = request.folder / kept.name
     try:
-        return path.stat().st_size == kept.size and (not order.verify or digest(path) == kept.sha256)
+        return path.stat().st_size == kept.size and (not request.verify or digest(path) == kept.sha256)
     except OSError:
         return False
 
 
-def _same(kept: Kept, upstream: Upstream) -> bool:
+def _same(kept: Kept, upstream: SourceFile) -> bool:
     if upstream.sha256:
         return kept.sha256 == upstream.sha256
     if kept.etag and upstream.etag:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from modelyard.weights.values import Upstream
+    from modelyard.weights.types import SourceFile
 
 _BLOCK: Final = 4 * 1024 * 1024
 _PAGES: Final = (b"<!doctype html", b"<html", b"version https://git-lfs.github.com/")
@@ -34,7 +34,7 @@ _LONGEST_SIGN: Final = 128
 class Partial:
     """One file of a folder while it is being fetched. `lasting`: it may stay for a later process to go on with."""
 
-    def __init__(self, folder: Path, upstream: Upstream, *, locked: bool) -> None:
+    def __init__(self, folder: Path, upstream: SourceFile, *, locked: bool) -> None:
         self._folder, self._upstream = folder, upstream
         self.lasting = locked and bool(upstream.version)
         mark = upstream.version if self.lasting else os.urandom(6).hex()

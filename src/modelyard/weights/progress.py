@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from modelyard.weights.values import Upstream
+    from modelyard.weights.types import SourceFile
 
 EVERY: Final = 2.0
 
@@ -17,7 +17,7 @@ Say = Callable[[dict[str, Any]], None]
 class Progress:
     """Counts bytes over all files, and says so from time to time."""
 
-    def __init__(self, files: tuple[Upstream, ...], say: Say, clock: Callable[[], float]) -> None:
+    def __init__(self, files: tuple[SourceFile, ...], say: Say, clock: Callable[[], float]) -> None:
         sizes = [file.size for file in files]
         self._total = sum(size or 0 for size in sizes) if None not in sizes else None
         self._say, self._clock = say, clock

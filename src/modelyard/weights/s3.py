@@ -18,8 +18,8 @@ from obstore.store import S3Store
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
 from modelyard.weights.failures import FetchFailed, Transient
-from modelyard.weights.surroundings import authorities
-from modelyard.weights.values import Upstream
+from modelyard.weights.settings import authorities
+from modelyard.weights.types import SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Config
 
     from modelyard.core.source import S3
-    from modelyard.weights.surroundings import Surroundings
+    from modelyard.weights.settings import FetchSettings
 
 MOST_FILES: Final = 1000
 
@@ -41,17 +41,17 @@ _STATUS: Final = re.compile(r"status code: (\d{3})")
 class Bucket:
     """One bucket, with the rights that the environment gives."""
 
-    def __init__(self, name: str, surroundings: Surroundings, ca: Path | None) -> None:
-        region = surroundings.aws_region
-        self._root = f"{surroundings.aws_endpoint or f'https://s3.{region}.amazonaws.com'}/{name}"
-        self._public = not surroundings.aws_access_key
-        self._store = _store(name, surroundings, ca)
+    def __init__(self, name: str, settings: FetchSettings, ca: Path | None) -> None:
+        region = settings.aws_region
+        self._root = f"{settings.aws_endpoint or f'https://s3.{region}.amazonaws.com'}/{name}"
+        self._public = not settings.aws_access_key
+        self._store = _store(name, settings, ca)
 
-    def one(self, source: S3) -> Upstream:
+    def one(self, source: S3) -> SourceFile:
         """Return one object; its size and ETag are not asked for yet."""
-        return Upstream(name=source.key.rsplit("/", 1)[-1], url=self._url(source.key))
+        return SourceFile(name=source.key.rsplit("/", 1)[-1], url=self._url(source.key))
 
-    async def below(self, source: S3) -> tuple[Upstream, ...]:
+    async def below(self, source: S3) -> tuple[SourceFile, ...]:
         """Return every object below a prefix, sorted by name."""
         found: list[ObjectMeta] = []
         try:
@@ -63,10 +63,10 @@ class Bucket:
             raise _failure(error, source) from error
         return tuple(self._upstream(item, source.key) for item in _some(found, source))
 
-    def _upstream(self, item: ObjectMeta, prefix: str) -> Upstream:
+    def _upstream(self, item: ObjectMeta, prefix: str) -> SourceFile:
         etag = item["e_tag"] or ""
         name = safe_name(item["path"].removeprefix(prefix))
-        return Upstream(name, self._url(item["path"]), size=item["size"], etag=etag, validator=etag)
+        return SourceFile(name, self._url(item["path"]), size=item["size"], etag=etag, validator=etag)
 
     def _url(self, key: str) -> str:
         if self._public:
@@ -80,17 +80,17 @@ def _rows(page: Sequence[ObjectMeta]) -> list[ObjectMeta]:
     return [item for item in page if item["size"] or not any(key.startswith(f"{item['path']}/") for key in keys)]
 
 
-def _store(name: str, surroundings: Surroundings, ca: Path | None) -> S3Store:
-    config: S3Config = {"region": surroundings.aws_region, "virtual_hosted_style_request": False}
-    if surroundings.aws_endpoint:
-        config["endpoint"] = surroundings.aws_endpoint
-    if surroundings.aws_access_key:
-        config["access_key_id"] = surroundings.aws_access_key
-        config["secret_access_key"] = surroundings.aws_secret_key
+def _store(name: str, settings: FetchSettings, ca: Path | None) -> S3Store:
+    config: S3Config = {"region": settings.aws_region, "virtual_hosted_style_request": False}
+    if settings.aws_endpoint:
+        config["endpoint"] = settings.aws_endpoint
+    if settings.aws_access_key:
+        config["access_key_id"] = settings.aws_access_key
+        config["secret_access_key"] = settings.aws_secret_key
     else:
         config["skip_signature"] = True
-    if surroundings.aws_session_token:
-        config["session_token"] = surroundings.aws_session_token
+    if settings.aws_session_token:
+        config["session_token"] = settings.aws_session_token
     options: ClientConfig = {"allow_http": True, "timeout": _SECONDS}
     if ca:
         options["root_certificate"] = b"\n".join(file.read_bytes() for file in authorities(ca))

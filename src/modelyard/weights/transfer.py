@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from modelyard.weights.partial import Partial
     from modelyard.weights.progress import Progress
-    from modelyard.weights.values import Open, Patience, Upstream
+    from modelyard.weights.types import Open, RetryPolicy, SourceFile
 
 T = TypeVar("T")
 
 
-async def persist(attempt: Callable[[], Awaitable[T]], patience: Patience, gained: Callable[[], int]) -> T:
+async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, gained: Callable[[], int]) -> T:
     """Try until it works. `gained` says how far it came: whenever that is further than ever, the count starts anew."""
     failures, furthest = 0, gained()
     while True:
@@ -33,17 +33,17 @@ async def persist(attempt: Callable[[], Awaitable[T]], patience: Patience, gaine
         except Transient as trouble:
             failures = 1 if gained() > furthest else failures + 1
             furthest = max(furthest, gained())
-            if failures >= patience.attempts:
+            if failures >= policy.attempts:
                 raise
-            await asyncio.sleep(_delay(failures, trouble.after, patience))
+            await asyncio.sleep(_delay(failures, trouble.after, policy))
 
 
-async def stage(upstream: Upstream, partial: Partial, open_: Open, patience: Patience, progress: Progress) -> None:
+async def stage(upstream: SourceFile, partial: Partial, open_: Open, policy: RetryPolicy, progress: Progress) -> None:
     """Fetch one file into its partial file and verify it. What was fetched stays there if this fails on the way."""
     await partial.resume(lambda size: progress.at(upstream.name, size))
     try:
         if partial.size != upstream.size:
-            await persist(lambda: _attempt(upstream, partial, open_, progress), patience, lambda: partial.size)
+            await retried(lambda: _attempt(upstream, partial, open_, progress), policy, lambda: partial.size)
     except Changed:
         partial.discard()
         raise
@@ -56,7 +56,7 @@ async def stage(upstream: Upstream, partial: Partial, open_: Open, patience: Pat
     progress.at(upstream.name, partial.size)
 
 
-async def _attempt(upstream: Upstream, partial: Partial, open_: Open, progress: Progress) -> None:
+async def _attempt(upstream: SourceFile, partial: Partial, open_: Open, progress: Progress) -> None:
     # Without a version, nothing says that the rest belongs to what is there.
     async with open_(upstream, partial.size if upstream.version else 0) as body:
         if body.offset != partial.size:
@@ -71,7 +71,7 @@ async def _attempt(upstream: Upstream, partial: Partial, open_: Open, progress: 
             raise Transient(f"{upstream.name} ended at {partial.size} bytes of {body.size} bytes")
 
 
-def _delay(failures: int, asked: float, patience: Patience) -> float:
+def _delay(failures: int, asked: float, policy: RetryPolicy) -> float:
     # No need for a good generator: it only keeps many pods from asking in step.
-    backoff = patience.first_delay * 2.0 ** (failures - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-    return min(max(backoff, asked), patience.longest_delay)
+    backoff = policy.first_delay * 2.0 ** (failures - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+    return min(max(backoff, asked), policy.longest_delay)

@@ -20,7 +20,7 @@ class Refresh(StrEnum):
     ON_CHANGE = "on-change"
 
 
-class Order(msgspec.Struct, frozen=True):
+class FetchRequest(msgspec.Struct, frozen=True):
     """One call of `modelyard fetch`."""
 
     source: str
@@ -45,7 +45,7 @@ class Order(msgspec.Struct, frozen=True):
         return redacted(self.source)
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How long to put up with a network. An attempt that brought new bytes does not count."""
 
     attempts: int = 6
@@ -55,7 +55,7 @@ class Patience(msgspec.Struct, frozen=True):
     idle_seconds: float = 60.0
 
 
-class Upstream(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True):
     """One file as upstream describes it. `url` may hold a signature: it is never shown."""
 
     name: str
@@ -82,5 +82,5 @@ class Body(msgspec.Struct, frozen=True):
     chunks: AsyncIterator[bytes]
 
 
-Open = Callable[[Upstream, int], AbstractAsyncContextManager[Body]]
+Open = Callable[[SourceFile, int], AbstractAsyncContextManager[Body]]
 """Opens a file of upstream at an offset."""

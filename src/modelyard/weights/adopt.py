@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.weights.partial import Partial
-    from modelyard.weights.values import Order, Upstream
+    from modelyard.weights.types import FetchRequest, SourceFile
 
 
-def adopt(order: Order, file: Upstream, partial: Partial) -> None:
+def adopt(request: FetchRequest, file: SourceFile, partial: Partial) -> None:
     """Let a file that is already there stand for its download, if it is the file to be fetched.
 
     It gets a second name and keeps the first: pods of the other program may be reading it.
     """
-    if partial.present or manifests.load(order.folder):
+    if partial.present or manifests.load(request.folder):
         return
-    names = dict.fromkeys(name for name in (file.name, order.link) if name)
-    found = next((path for path in map(order.folder.joinpath, names) if _is(path, file)), None)
+    names = dict.fromkeys(name for name in (file.name, request.link) if name)
+    found = next((path for path in map(request.folder.joinpath, names) if _is(path, file)), None)
     if found is None:
         return
     # Not every volume knows second names, and not every user may give them: then it is fetched.
@@ -35,7 +35,7 @@ def adopt(order: Order, file: Upstream, partial: Partial) -> None:
         os.link(found, partial.path)
 
 
-def _is(path: Path, file: Upstream) -> bool:
+def _is(path: Path, file: SourceFile) -> bool:
     try:
         alike = not path.is_symlink() and path.is_file() and path.stat().st_size == file.size
         return alike and (not file.sha256 or manifests.digest(path) == file.sha256)

@@ -8,7 +8,7 @@ import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.surroundings import Surroundings, trust
+from modelyard.weights.settings import FetchSettings, trust
 from tests.net.certificates import issue
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def test_an_empty_variable_counts_as_absent() -> None:
-    assert Surroundings.of({"HF_ENDPOINT": "", "AWS_REGION": "", "HF_TOKEN": "\n"}) == Surroundings()
+    assert FetchSettings.of({"HF_ENDPOINT": "", "AWS_REGION": "", "HF_TOKEN": "\n"}) == FetchSettings()
 
 
 def test_every_variable_has_its_place() -> None:
-    found = Surroundings.of(
+    found = FetchSettings.of(
         {
             "HF_ENDPOINT": "https://hub.example/",
             "HF_TOKEN": "token\n",
@@ -32,15 +32,15 @@ def test_every_variable_has_its_place() -> None:
         }
     )
     expected = ("https://hub.example", "token", "http://[::1]:7070", "eu-west-1", "key", "secret", "session")
-    assert found == Surroundings(*expected)
-    assert repr(found) == "Surroundings(***)"
+    assert found == FetchSettings(*expected)
+    assert repr(found) == "FetchSettings(***)"
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"])
 @pytest.mark.parametrize("value", ["hid\nden", "hid den", "hid\u2603den"])
 def test_what_cannot_be_in_a_header_is_named_and_not_shown(name: str, value: str) -> None:
     with pytest.raises(FetchFailed, match=name) as caught:
-        Surroundings.of({name: value})
+        FetchSettings.of({name: value})
     assert caught.value.code is Code.AUTH
     assert "den" not in str(caught.value)
 
@@ -49,7 +49,7 @@ def test_what_cannot_be_in_a_header_is_named_and_not_shown(name: str, value: str
 @pytest.mark.parametrize("address", ["host", "ftp://host", "https://", "https://me:word@host", "https://host?x"])
 def test_an_endpoint_must_be_the_address_of_a_server(name: str, address: str) -> None:
     with pytest.raises(FetchFailed, match=name) as caught:
-        Surroundings.of({name: address})
+        FetchSettings.of({name: address})
     assert caught.value.code is Code.BAD_SOURCE
     assert address not in caught.value.message
 

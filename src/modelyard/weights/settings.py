@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"[!-~]+")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[^\s?#]*)?")
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class FetchSettings(msgspec.Struct, frozen=True):
     """The variables of the environment that `modelyard fetch` reads."""
 
     hf_endpoint: str = "https://huggingface.co"
@@ -34,10 +34,10 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Show nothing: a traceback prints what is shown here."""
-        return "Surroundings(***)"
+        return "FetchSettings(***)"
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Surroundings:
+    def of(cls, environ: Mapping[str, str]) -> FetchSettings:
         """Return what the variables say; an empty one counts as absent."""
         default = cls()
         return cls(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from modelyard.weights.values import Refresh
+from modelyard.weights.types import Refresh
 
 if TYPE_CHECKING:
     from tests.weights.conftest import Desk
