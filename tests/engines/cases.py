@@ -1,7 +1,7 @@
 """Case files: how an engine is started for given options, at a given place.
 
 A file `cases/<engine>.yaml` holds the cases of one engine, separated by `---`. Options carry the attribute names that
-an engine's `Options` have; the blocks inside them are written as users write them. A case compares all arguments
+an engine's options have; the blocks inside them are written as users write them. A case compares all arguments
 (`args`), or says which stand there one after the other (`has`) and which do not (`lacks`). Warnings are always
 compared.
 """

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 import xllamacpp as llama
+from modelyard.local.llamacpp import Refused, parameters
+from modelyard.local.processes import LIFELINE
 
 from modelyard.engines.contract import Gpus, Place
-from modelyard.engines.llamacpp import Options, RopeScaling, launch
-from modelyard.local.llama_server import Refused, parameters
+from modelyard.engines.llamacpp import LlamaCppOptions, RopeScaling, launch
 from modelyard.local.ports import free_ports
-from modelyard.local.program import LIFELINE
 from tests.support.llamacpp import DATA, LAUNCHER, SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 YARD = str(DATA / "yard.gguf")
-EVERYTHING = Options(
+EVERYTHING = LlamaCppOptions(
     context_size=8192,
     rope_scaling=RopeScaling("yarn", "4.0", 2048),
     parallel_slots=2,

@@ -9,13 +9,13 @@ from msgspec import Struct
 from modelyard.engines.contract import Engine, Launch, Loads, Place
 
 
-class Options(Struct, frozen=True):
+class GenericOptions(Struct, frozen=True):
     """The fields of a spec that only this engine honours."""
 
     args: tuple[str, ...] = ()
 
 
-def launch(options: Options, _: Place) -> Launch:
+def launch(options: GenericOptions, _: Place) -> Launch:
     """Return how the server is started."""
     return Launch(args=options.args)
 
@@ -25,7 +25,7 @@ ENGINE: Final = Engine(
     container="inference-server",
     port=8080,
     loads=Loads.NOTHING,
-    options=Options,
+    options=GenericOptions,
     launch=launch,
     image=lambda _: "",
 )

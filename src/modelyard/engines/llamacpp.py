@@ -47,7 +47,7 @@ class RopeScaling(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Options(Struct, frozen=True):
+class LlamaCppOptions(Struct, frozen=True):
     """The fields of a spec that llama.cpp honours."""
 
     context_size: int | None = None
@@ -72,7 +72,7 @@ class Options(Struct, frozen=True):
     extra_args: tuple[str, ...] = ()
 
 
-def launch(options: Options, place: Place) -> Launch:
+def launch(options: LlamaCppOptions, place: Place) -> Launch:
     """Return how the server is started."""
     return Launch(
         args=(
@@ -90,7 +90,7 @@ def launch(options: Options, place: Place) -> Launch:
     )
 
 
-def _model(options: Options, place: Place) -> Args:
+def _model(options: LlamaCppOptions, place: Place) -> Args:
     if names(options.extra_args, *_MODEL_FLAGS):
         return ()
     if place.url:
@@ -98,7 +98,7 @@ def _model(options: Options, place: Place) -> Args:
     return flag("--model" if place.model.startswith("/") else "--hf-repo", place.model)
 
 
-def _address(options: Options, place: Place) -> Args:
+def _address(options: LlamaCppOptions, place: Place) -> Args:
     host = None if names(options.extra_args, "--host") else EVERYWHERE
     return (*flag("--host", host), *flag("--port", place.port))
 
@@ -123,7 +123,7 @@ def _ratios(gpus: Gpus) -> tuple[int, ...]:
     return tuple(count // math.gcd(*counts) for count in counts)
 
 
-def _context(options: Options, place: Place) -> Args:
+def _context(options: LlamaCppOptions, place: Place) -> Args:
     return (
         *flag("--ctx-size", positive(options.context_size)),
         *_rope(options, place),
@@ -131,7 +131,7 @@ def _context(options: Options, place: Place) -> Args:
     )
 
 
-def _rope(options: Options, place: Place) -> Args:
+def _rope(options: LlamaCppOptions, place: Place) -> Args:
     rope = options.rope_scaling
     if rope is None or names(options.extra_args, "--rope-scaling") or _is_unknown(rope, place):
         return ()
@@ -147,7 +147,7 @@ def _is_unknown(rope: RopeScaling, place: Place) -> bool:
     return rope.type == "longrope" and place.default_image
 
 
-def _memory(options: Options, gpus: Gpus) -> Args:
+def _memory(options: LlamaCppOptions, gpus: Gpus) -> Args:
     return (
         *flag("--flash-attn", "on" if options.flash_attention and gpus.count > 0 else None),
         *flag("--jinja", options.jinja),
@@ -163,7 +163,7 @@ def _memory(options: Options, gpus: Gpus) -> Args:
     )
 
 
-def _reasoning(options: Options) -> Args:
+def _reasoning(options: LlamaCppOptions) -> Args:
     if options.reasoning_budget is None:
         return ()
     return (
@@ -172,7 +172,7 @@ def _reasoning(options: Options) -> Args:
     )
 
 
-def _warnings(options: Options, place: Place) -> Iterator[Problem]:
+def _warnings(options: LlamaCppOptions, place: Place) -> Iterator[Problem]:
     if options.flash_attention and place.gpus.count < 1:
         yield ignored("spec.flashAttention is left out, because the pod has no GPU", "ask for one, or remove the field")
     if options.rope_scaling and names(options.extra_args, "--rope-scaling"):
@@ -220,7 +220,7 @@ ENGINE: Final = Engine(
     container="llama-server",
     port=8080,
     loads=Loads.FILE,
-    options=Options,
+    options=LlamaCppOptions,
     launch=launch,
     image=_image,
     health="/health",

@@ -29,13 +29,13 @@ class PersonaPlexConfig(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Options(Struct, frozen=True):
+class PersonaPlexOptions(Struct, frozen=True):
     """The fields of a spec that PersonaPlex honours."""
 
     persona_plex_config: PersonaPlexConfig | None = None
 
 
-def launch(options: Options, place: Place) -> Launch:
+def launch(options: PersonaPlexOptions, place: Place) -> Launch:
     """Return how the server is started."""
     config = options.persona_plex_config or PersonaPlexConfig()
     return Launch(
@@ -55,7 +55,7 @@ ENGINE: Final = Engine(
     container="personaplex",
     port=PORT,
     loads=Loads.NOTHING,
-    options=Options,
+    options=PersonaPlexOptions,
     launch=launch,
     image=lambda _: "",
 )

@@ -41,14 +41,14 @@ class TgiConfig(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Options(Struct, frozen=True):
+class TgiOptions(Struct, frozen=True):
     """The fields of a spec that Text Generation Inference honours."""
 
     tgi_config: TgiConfig | None = None
     extra_args: tuple[str, ...] = ()
 
 
-def launch(options: Options, place: Place) -> Launch:
+def launch(options: TgiOptions, place: Place) -> Launch:
     """Return how the server is started."""
     config = options.tgi_config or TgiConfig()
     ours: dict[str, str | int | None] = {
@@ -89,7 +89,7 @@ ENGINE: Final = Engine(
     # The image's own port is 80, which only root may listen on.
     port=8080,
     loads=Loads.ITSELF,
-    options=Options,
+    options=TgiOptions,
     launch=launch,
     image=lambda _: IMAGE,
     health="/health",

@@ -95,7 +95,7 @@ class VllmConfig(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Options(Struct, frozen=True):
+class VllmOptions(Struct, frozen=True):
     """The fields of a spec that vLLM honours."""
 
     vllm_config: VllmConfig | None = None
@@ -103,7 +103,7 @@ class Options(Struct, frozen=True):
     extra_args: tuple[str, ...] = ()
 
 
-def launch(options: Options, place: Place) -> Launch:
+def launch(options: VllmOptions, place: Place) -> Launch:
     """Return how the server is started."""
     config = options.vllm_config or VllmConfig()
     return Launch(
@@ -120,7 +120,7 @@ def launch(options: Options, place: Place) -> Launch:
     )
 
 
-def _address(options: Options, place: Place) -> Args:
+def _address(options: VllmOptions, place: Place) -> Args:
     host = None if names(options.extra_args, "--host") else EVERYWHERE
     return (
         *((place.model,) if place.model else ()),
@@ -189,7 +189,7 @@ def _speculative(wanted: Speculative | None, place: Place) -> str | None:
     return msgspec.json.encode(told).decode()
 
 
-def _slots(options: Options) -> Args:
+def _slots(options: VllmOptions) -> Args:
     if names(options.extra_args, "--max-num-seqs"):
         return ()
     return flag("--max-num-seqs", positive(options.parallel_slots))
@@ -249,7 +249,7 @@ ENGINE: Final = Engine(
     container="vllm",
     port=8000,
     loads=Loads.FOLDER,
-    options=Options,
+    options=VllmOptions,
     launch=launch,
     image=lambda _: IMAGE,
     health="/health",
