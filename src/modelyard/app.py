@@ -16,14 +16,14 @@ from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kube.client import Client
 from modelyard.kube.errors import Forbidden, KubeError, NotFound
-from modelyard.kube.log_tail import tail
+from modelyard.kube.log_tail import tail_log
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.addresses import Permitted, permitted
-from modelyard.net.dns import looking_up
+from modelyard.net.dns import resolver
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
-from modelyard.net.poller import Asking
-from modelyard.net.source_check import Looks
+from modelyard.net.poller import Poller
+from modelyard.net.source_check import SourceChecker
 from modelyard.net.ssrf_guard import Guard
 from modelyard.runtime.manager import Operator, Settings
 
@@ -46,7 +46,7 @@ def run(settings: Settings, connection: Connection, locate: Locate = in_cluster)
 
 
 async def _run(settings: Settings, connection: Connection, locate: Locate, hosts: Permitted) -> None:
-    async with looking_up() as resolve:
+    async with resolver() as resolve:
         await _operate(settings, connection, locate, Guard(resolve, hosts))
 
 
@@ -54,19 +54,19 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
-    looks = Looks(guard)
+    checker = SourceChecker(guard)
 
-    def ask(client: Client, wake: Callable[[Item], None]) -> Asking:
+    def ask(client: Client, wake: Callable[[Item], None]) -> Poller:
         async def answer(check: Check) -> Answer:
             match check:
                 case McpHandshake():
                     return await shake_hands(client, check, locate)
                 case RemoteWeights():
-                    return await looks.look(check)
+                    return await checker.check(check)
                 case LogTail():
-                    return await tail(client, check)
+                    return await tail_log(client, check)
 
-        return Asking(answer, wake, lane_of=lambda item: item.key.namespace)
+        return Poller(answer, wake, lane_of=lambda item: item.key.namespace)
 
     operator = Operator(ALL, settings, connect, ask)
     asyncio.get_running_loop().set_exception_handler(unhandled)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from modelyard.core import names
+from modelyard.core.checks import LogTail
 from modelyard.core.objects import Metadata, Stored
 from modelyard.core.plan import Outcome
-from modelyard.core.probes import LogTail
 from modelyard.core.resources import DEPLOYMENT, Key
 from modelyard.kinds.contract import Asked, Every, Named, NotRead, Object, Owned, Seen
 from modelyard.kinds.gather import ROUNDS, Gathering, TooManyRounds

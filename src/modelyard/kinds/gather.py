@@ -15,8 +15,8 @@ from modelyard.kinds.contract import Asked, Every
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from modelyard.core.checks import Answer
     from modelyard.core.objects import Stored
-    from modelyard.core.probes import Answer
     from modelyard.core.resources import Key
     from modelyard.kinds.contract import Kind, Lookup, Object, Read, Seen
 

@@ -95,7 +95,7 @@ class _Polled:
 class Poller:
     """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread.
 
-    FairQueue take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
+    Lanes take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
     question is in the lane of its first reader.
     """
 
@@ -181,7 +181,7 @@ class Poller:
             self._start(turn, group, now)
 
     def _next(self) -> _Polled | None:
-        """Take the first question of the lane whose turn it is. FairQueue that have their share open have no turn."""
+        """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
         # The share shrinks with what is left, so that however many lanes are full, another finds a place.
         share = min(MAX_OPEN_PER_LANE, MAX_OPEN - len(self._open))
         return self._waiting.pop(lambda lane: self._open_in[lane] < share)
