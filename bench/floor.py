@@ -119,7 +119,8 @@ class Floor:
         reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
         for read in reading:
             reading.found(read, self._named(read, item) if isinstance(read, Named) else {})
-        return kind.plan(obj, reading.seen({}))
+        seen = reading.seen({})
+        return kind.plan(obj, seen, *kind.decided(obj, seen))
 
     def _named(self, read: Named, reader: Stored) -> dict[Key, Stored]:
         found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))

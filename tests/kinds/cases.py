@@ -133,10 +133,13 @@ def play(kind: Kind, case: Case) -> Situation:
     obj = decode(kind, stored)
     reading = _look(kind, obj, _world(kind, stored, case.given[1:]), case)
     seen = reading.seen(_answers(reading.asked, case.answers))
-    plan = kind.plan(obj, seen)
+    decided = kind.decided(obj, seen)
+    make_plan = kind.finalize if stored.meta.deleting and kind.finalize else kind.plan
+    plan = make_plan(obj, seen, *decided)
     outcome = _carried_out(stored, plan, seen)
-    said = kind.summarise(obj, seen.after(outcome), outcome)
-    status = summary(kind, stored, said, outcome.warning, timestamp(NOW))
+    said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
+    memory = decided[0].memory if kind.memory else None
+    status = summary(kind, stored, said, outcome.warning, timestamp(NOW), memory)
     return Situation(kind, stored, obj, tuple(reading.reads), seen, plan, said, status)
 
 

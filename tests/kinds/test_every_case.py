@@ -72,7 +72,7 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
     for child in found.plan.apply:
         if isinstance(child, Child):
             complete(found.stored, child)
-    again = found.kind.plan(found.obj, found.seen)
+    again = found.kind.plan(found.obj, found.seen, *found.kind.decided(found.obj, found.seen))
     assert (world(found), encoded(found.plan), encoded(again)) == (before, planned, planned)
 
 

@@ -113,4 +113,4 @@ def summarised(why: str, outcome: Outcome) -> InferenceServiceStatus:
     """Return the status of a case, had its plan come to this."""
     case = next(case for _, _, case in ALL_CASES if case.why.startswith(why))
     found = play(INFERENCE_SERVICE, case)
-    return status.summarise(found.obj, found.seen, outcome)
+    return status.summarise(found.obj, found.seen, outcome, *found.kind.decided(found.obj, found.seen))

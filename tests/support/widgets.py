@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from modelyard.core.conditions import Condition, condition
 from modelyard.core.plan import Child, CreateOnly, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import Resource
+from modelyard.core.resources import CONFIG_MAP, Resource
 from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every, Kind, Named, Object, Owned, Seen
 from modelyard.kinds.shared.labels import common
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 from modelyard.kinds.contract import Read
 
 WIDGET = Resource("toys.modelyard.dev", "v1", "Widget", "widgets")
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 NOTE = Resource("toys.modelyard.dev", "v1", "Note", "notes")
 

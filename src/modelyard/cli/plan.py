@@ -64,7 +64,8 @@ def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
         obj = decode(kind, stored)
     except SpecInvalid as error:
         return [str(error)]
-    wanted = kind.plan(obj, look(kind, obj, given))
+    seen = look(kind, obj, given)
+    wanted = kind.plan(obj, seen, *kind.decided(obj, seen))
     sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
     return [wanted.blocked.text] if wanted.blocked else []
 

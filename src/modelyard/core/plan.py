@@ -6,16 +6,13 @@ runtime, from what is stored already.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.objects import Json, Stored
 from modelyard.core.resources import Key, Ref, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Replicas(Struct, frozen=True):
@@ -57,6 +54,9 @@ class Child(Struct, frozen=True):
     name: str
     body: Json
     replicas: Replicas | None = None
+    group: str = ""
+    """When a child cannot be written, the rest of its group waits, and other groups go on. Without a group it is part
+    of the trunk, and nothing further of the plan is done."""
 
 
 class CreateOnly(Struct, frozen=True):
@@ -67,10 +67,16 @@ class CreateOnly(Struct, frozen=True):
     body: Json
     shared: bool = False
     """Whether it serves others too: then it has no owner, outlives everybody, and may be somebody else's."""
+    group: str = ""
+    """As of a `Child`."""
 
 
 class RequeueAfter(Struct, frozen=True):
-    """Look at this object again after a while, and why."""
+    """Look at this object again after a while, and why.
+
+    A step machine whose next step needs no news from outside asks for 0 seconds: the status that we write for an object
+    does not wake that object.
+    """
 
     seconds: float
     why: str
@@ -94,6 +100,8 @@ class Outcome(Struct, frozen=True):
     """Fields of ours that somebody had changed and that were put back."""
     problem: Problem | None = None
     """What kept the plan from being carried out."""
+    refused: Mapping[str, Problem] = {}
+    """What kept a group of children from being written, by the name of the group."""
     warning: Problem | None = None
     """What went wrong without keeping the object from serving."""
     requeue_after: RequeueAfter | None = None

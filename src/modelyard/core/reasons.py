@@ -111,6 +111,7 @@ class Reason(StrEnum):
     # Events
     RECOVERED = "Recovered"
     RESTORED = "Restored"
+    FINALIZER_SKIPPED = "FinalizerSkipped"
 
     # Trouble of the cluster, or our own
     API_UNAVAILABLE = "ApiUnavailable"
@@ -158,6 +159,7 @@ PROBLEMS: Final = frozenset(
         Reason.UNAUTHORIZED,
         Reason.NO_ANSWER,
         Reason.BAD_ANSWER,
+        Reason.FINALIZER_SKIPPED,
         Reason.INTERNAL_ERROR,
     }
 )

@@ -28,6 +28,11 @@ class Resource(Struct, frozen=True):
     scalable: bool = False
     status_kept: tuple[str, ...] | None = None
     """Of the status, only these fields are kept in memory; None: all of it."""
+    optional: bool = False
+    """Whether a cluster may lack its definition. A kind that reads it is served all the same, and is told."""
+    by_name: bool = False
+    """Whether objects that users name are read one by one, by GET, and never listed or watched: there may be thousands
+    of them that are none of our business, and some are secret."""
 
     @property
     def api_version(self) -> str:
@@ -57,7 +62,8 @@ class Ref(Struct, frozen=True):
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments", scalable=True)
 SERVICE = Resource("", "v1", "Service", "services")
 POD = Resource("", "v1", "Pod", "pods")
-SECRET = Resource("", "v1", "Secret", "secrets")
+SECRET = Resource("", "v1", "Secret", "secrets", by_name=True)
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", by_name=True)
 AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 JOB = Resource("batch", "v1", "Job", "jobs")
 VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")

@@ -19,7 +19,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Json, Metadata, Stored
 from modelyard.core.plan import Outcome, Plan, overlay
 from modelyard.core.policy import Policy
-from modelyard.core.resources import Key, Resource
+from modelyard.core.resources import SECRET, Key, Resource
 from modelyard.core.selectors import Selector
 
 S = TypeVar("S")
@@ -27,7 +27,11 @@ F = TypeVar("F")
 
 
 class Named(Struct, frozen=True):
-    """One object by name, in the reader's own namespace. Of a Secret only salted hashes of the values are seen."""
+    """One object by name, in the reader's own namespace.
+
+    Secrets and ConfigMaps are read anew at each look, and no change of them wakes the reader: plan a `requeue_after`.
+    Of a Secret only salted hashes of the values are seen.
+    """
 
     resource: Resource
     name: str
@@ -85,6 +89,8 @@ class Object(Struct, Generic[S], frozen=True):
     spec: S
     before: Json
     """The status as it was last written."""
+    memory: Any = None
+    """What the kind decided before and has to remember, read from the status; of the type `Kind.memory`."""
 
     @property
     def key(self) -> Key:
@@ -100,6 +106,8 @@ class Seen(Struct, frozen=True):
     found: Mapping[Lookup, Mapping[Key, Any]] = {}
     """What each read found: objects, or for `Every` their facets."""
     answers: Mapping[Asked, Answer | None] = {}
+    unserved: frozenset[Resource] = frozenset()
+    """Optional resources whose definition the cluster lacks."""
     gathering: bool = False
     """Whether `reads` is still being asked. What it has not named yet is empty until then, and an error afterwards."""
 
@@ -122,6 +130,10 @@ class Seen(Struct, frozen=True):
         if read not in self.answers and not self.gathering:
             raise NotRead(read)
         return self.answers.get(read)
+
+    def serves(self, resource: Resource) -> bool:
+        """Return whether the cluster has the definition of an optional resource."""
+        return resource not in self.unserved
 
     def after(self, outcome: Outcome) -> Seen:
         """Return what is known once a plan was carried out: what was seen before it is old news."""
@@ -174,8 +186,10 @@ class Kind(Struct, frozen=True):
     spec: type[Struct]
     status: type[Struct]
     reads: Callable[[Object[Any], Seen], Iterable[Read]]
-    plan: Callable[[Object[Any], Seen], Plan]
-    summarise: Callable[[Object[Any], Seen, Outcome], Struct]
+    plan: Callable[..., Plan]
+    """Takes the object and what is seen; returns every child in full."""
+    summarise: Callable[..., Struct]
+    """Takes the object, what is known after the plan was carried out, and the outcome; returns the status."""
     looks_at: tuple[Resource, ...]
     """What `reads` may name."""
     children: tuple[Resource, ...]
@@ -193,14 +207,28 @@ class Kind(Struct, frozen=True):
     status_on_error: Callable[[Json, Problem], Json] = lambda _before, _problem: {}
     """Status fields to change while no status can be worked out: the spec is invalid, the API server does not answer,
     or we have a bug. It gets the status of before and the problem."""
-    finalize: Callable[[Object[Any], Seen], Plan] | None = None
-    """What to do before the object may go; only where garbage collection is not enough. It means a finalizer."""
+    finalize: Callable[..., Plan] | None = None
+    """Takes what `plan` takes, in its place while the object is being deleted; only where garbage collection is not
+    enough. It means a finalizer: docs/design/0007-finalizers.md lists what is guaranteed."""
+    decide: Callable[[Object[Any], Seen], Any] | None = None
+    """Works out, once per look, what plan and status both depend on. What it returns is handed to `plan`, `finalize`
+    and `summarise` as their last argument. None: there is nothing to decide, and they get no such argument."""
+    memory: type[Struct] | None = None
+    """The part of a decision that has to be remembered: its attribute `memory`, of this type. Its fields are fields of
+    the status. It is written before anything acts on the decision, and the next look finds it in `Object.memory`."""
+    pool: str = ""
+    """Objects of all kinds with the same pool are looked at one after the other, because each decides over what the
+    others have taken. Empty: each object by itself."""
     columns: tuple[Column, ...] = ()
     rules: tuple[Rule, ...] = ()
     scale: bool = False
     """Whether `kubectl scale` and autoscalers work on the object: spec.replicas, status.replicas, status.selector."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+
+    def decided(self, obj: Object[Any], seen: Seen) -> tuple[Any, ...]:
+        """Return what plan, finalize and summarise take as further arguments: the decision, or nothing."""
+        return (self.decide(obj, seen),) if self.decide else ()
 
     @property
     def name(self) -> str:
@@ -210,5 +238,6 @@ class Kind(Struct, frozen=True):
     @property
     def watches(self) -> tuple[Resource, ...]:
         """Every resource of which the runtime keeps a cache for this kind. Secrets are never cached."""
-        wanted = (self.resource, *self.children, *self.creates, *self.looks_at)
-        return tuple(resource for resource in dict.fromkeys(wanted) if resource.kind != "Secret")
+        looked_at = (resource for resource in self.looks_at if not resource.by_name)
+        wanted = dict.fromkeys((self.resource, *self.children, *self.creates, *looked_at))
+        return tuple(resource for resource in wanted if resource != SECRET)

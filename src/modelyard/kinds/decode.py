@@ -11,7 +11,9 @@ from modelyard.core.errors import SpecInvalid
 from modelyard.kinds.contract import Kind, Object, Rule
 
 if TYPE_CHECKING:
-    from modelyard.core.objects import Metadata, Stored
+    from msgspec import Struct
+
+    from modelyard.core.objects import Json, Metadata, Stored
 
 _AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
@@ -29,7 +31,21 @@ def decode(kind: Kind, stored: Stored) -> Object[Any]:
         if not _holds(rule, spec, stored.meta):
             raise SpecInvalid(rule.field, "is not allowed like this", rule.message)
     status = stored.part("status")
-    return Object(meta=stored.meta, spec=spec, before=status if isinstance(status, dict) else {})
+    before = status if isinstance(status, dict) else {}
+    return Object(meta=stored.meta, spec=spec, before=before, memory=remembered(kind, before))
+
+
+def remembered(kind: Kind, status: Json) -> Struct | None:
+    """Return what a stored status remembers of earlier decisions; None for a kind that remembers nothing.
+
+    A status that was damaged or forged remembers nothing: the object then decides as if it were new.
+    """
+    if kind.memory is None:
+        return None
+    try:
+        return msgspec.convert(status, kind.memory)
+    except msgspec.ValidationError:
+        return kind.memory()
 
 
 def _holds(rule: Rule, spec: Any, meta: Metadata) -> bool:

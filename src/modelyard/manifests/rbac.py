@@ -1,6 +1,6 @@
 """What the operator may do, worked out from what the kinds declare. Nobody writes RBAC by hand.
 
-Secrets are read one by one, by name: nothing here lets the operator list or watch them.
+Secrets, and ConfigMaps that users name, are read one by one, by name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
     for resource in kind.looks_at:
         yield resource, "", _read(resource)
     for child in kind.children:
-        yield child, "", (*_read(child), "get", "create", "patch")
+        # Children are followed by their label, but no right can be narrowed to it: Secrets are not.
+        yield child, "", (*(() if child == SECRET else _FOLLOW), "get", "create", "patch")
         if child.scalable:
             yield child, "scale", ("patch",)
     for child in kind.creates:
@@ -63,7 +64,7 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
 
 
 def _read(resource: Resource) -> tuple[str, ...]:
-    return ("get",) if resource == SECRET else _FOLLOW
+    return ("get",) if resource.by_name else _FOLLOW
 
 
 def _merged(grants: Iterable[Grant]) -> list[Json]:

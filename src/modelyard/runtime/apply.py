@@ -34,7 +34,7 @@ from modelyard.kube.errors import (
 from modelyard.runtime.drift import WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Iterable, Mapping
 
     from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
@@ -67,18 +67,31 @@ class _Progress:
         self.restored: list[str] = []
         self.warnings: list[Problem] = []
 
+        self.failed: dict[str, Outcome] = {}
+        """How groups ended that could not be written."""
+
     def outcome(self, ending: Outcome) -> Outcome:
-        later, contested = ending.requeue_after, any(one.reason is Reason.FIELD_CONTESTED for one in self.warnings)
-        if contested and (later is None or later.seconds > CONTESTED_WAIT.seconds):
-            later = CONTESTED_WAIT
+        """Return the outcome of the plan: how its trunk ended, and what has to be said and done besides."""
+        refused = {group: failure.problem for group, failure in self.failed.items() if failure.problem}
+        endings = (ending, *self.failed.values())
+        retries = [one for one in endings if one.retry]
         return msgspec.structs.replace(
             ending,
-            requeue_after=later,
+            requeue_after=self._soonest(endings),
             stored=tuple(self.stored),
             deleted=tuple(self.deleted),
             restored=tuple(self.restored),
-            warning=next(iter(self.warnings), None),
+            warning=next(iter([*self.warnings, *refused.values()]), None),
+            refused=refused,
+            retry=bool(retries),
+            retry_after=max((one.retry_after for one in retries), default=0.0),
+            is_news=any(one.is_news for one in retries) or not retries,
         )
+
+    def _soonest(self, endings: Iterable[Outcome]) -> RequeueAfter | None:
+        contested = any(one.reason is Reason.FIELD_CONTESTED for one in self.warnings)
+        waits = [one.requeue_after for one in endings if one.requeue_after]
+        return min([*waits, *([CONTESTED_WAIT] if contested else [])], key=lambda wait: wait.seconds, default=None)
 
 
 class Applier:
@@ -90,26 +103,35 @@ class Applier:
         self._sharing = asyncio.Lock()
 
     async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
-        """Do what a plan says, in its order, and stop at the first thing that cannot be done."""
+        """Do what a plan says, in its order. What cannot be done ends its group, or the whole plan if it has none."""
         if plan.blocked:
             return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
         done = _Progress()
-        try:
-            for child in plan.apply:
-                if isinstance(child, Child):
-                    done.stored.append(await self._ensure(owner, child, done))
-                elif made := await self._ensure_once(owner, child):
-                    done.stored.append(made)
-            for ref in plan.delete:
-                await self._delete(owner, ref)
-                done.deleted.append(ref)
-        except Blocked as error:
-            return done.outcome(Outcome(problem=error.problem, requeue_after=error.requeue_after))
-        except KubeError as error:
-            return done.outcome(ending(error))
+        for child in plan.apply:
+            if child.group in done.failed:
+                continue
+            if failure := await _failure(self._ensure(owner, child, done)):
+                if not child.group:
+                    return done.outcome(failure)
+                done.failed[child.group] = failure
+        for ref in plan.delete:
+            if failure := await _failure(self._delete(owner, ref)):
+                return done.outcome(failure)
+            done.deleted.append(ref)
         return done.outcome(Outcome(requeue_after=plan.requeue_after))
 
-    async def _ensure(self, owner: Stored, child: Child, done: _Progress) -> Stored:
+    async def _ensure(self, owner: Stored, child: Child | CreateOnly, done: _Progress) -> None:
+        try:
+            if isinstance(child, Child):
+                done.stored.append(await self._ensure_child(owner, child, done))
+            elif made := await self._ensure_once(owner, child):
+                done.stored.append(made)
+        except Forbidden as error:
+            # Nothing can be created there any more. To wait for it would keep the finalizer, and so the namespace.
+            if not (error.namespace_terminating and owner.meta.deleting):
+                raise
+
+    async def _ensure_child(self, owner: Stored, child: Child, done: _Progress) -> Stored:
         key = Key(owner.meta.namespace, child.name)
         body = complete(owner, child)
         live = await self._live(child.resource, key)
@@ -236,6 +258,17 @@ class Applier:
         if _is_watched(answer):
             self._caches[resource].wrote(answer)
         return answer
+
+
+async def _failure(step: Awaitable[None]) -> Outcome | None:
+    """Return how a step of a plan failed; None: it did not."""
+    try:
+        await step
+    except Blocked as error:
+        return Outcome(problem=error.problem, requeue_after=error.requeue_after)
+    except KubeError as error:
+        return ending(error)
+    return None
 
 
 def complete(owner: Stored, child: Child) -> Json:

@@ -61,6 +61,8 @@ class Cache:
     ) -> None:
         self.resource, self._monotonic = resource, monotonic
         self.synced = False
+        self.served = True
+        """False: the cluster lacks the definition of this optional resource, and that is known for sure."""
         self.error: KubeError | None = None
         self._changed, self._written = changed, written
         self._items: dict[Key, Stored] = {}
@@ -130,7 +132,7 @@ class Cache:
         listed = {item.meta.key for item in items}
         vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= known]
         told = self._settle({item.meta.uid for item in items}, was_put_back=known == inf)
-        self._heard, self.synced = revision, True
+        self._heard, self.synced, self.served = revision, True, True
         for item in items:
             old = self._items.get(item.meta.key)
             if self._put(item, known):
@@ -172,6 +174,13 @@ class Cache:
             self._parting.setdefault(owner, []).append((self._monotonic(), item))
             if len(self._parting) > REMEMBERED:
                 del self._parting[next(iter(self._parting))]
+
+    def vanish(self) -> None:
+        """Take the news that the definition of this optional resource is gone, and all its objects with it."""
+        self.synced, self.served, self.error = True, False, None
+        for old in list(self._items.values()):
+            self._drop(old)
+            self._changed(old, None)
 
     def trouble(self, error: KubeError | None) -> None:
         """Take the news that the watch fails (and why), or works again."""

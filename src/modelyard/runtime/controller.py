@@ -101,8 +101,12 @@ class Controller:
                 self._queue.add_after(item, outcome.retry_after)
             return
         self._queue.succeeded(item)
-        if outcome.requeue_after:
-            self._queue.add_after(item, outcome.requeue_after.seconds)
+        if later := outcome.requeue_after:
+            # No seconds means at once: our own status write does not wake the object that it was written for.
+            if later.seconds > 0:
+                self._queue.add_after(item, later.seconds)
+            else:
+                self._queue.add(item)
 
     async def reconcile(self, item: Item) -> Outcome:
         """Bring one object one step closer to its spec."""
@@ -112,38 +116,56 @@ class Controller:
             self._gather.forget(item)
             self._queue.forget(item)
             return Outcome()
-        if stored.meta.annotation(names.PAUSED) == "true":
-            return await self._write_status(stored, status.paused(stored, self._now()), Outcome())
+        # Deletion ends a pause: an object that waited for its finalizer would keep its namespace from going, too.
+        if stored.meta.annotation(names.PAUSED) == "true" and not stored.meta.deleting:
+            await self._write_status(stored, status.paused(stored, self._now()))
+            return Outcome()
         try:
             obj = decode(kind, stored)
         except SpecInvalid as error:
-            problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
-            return await self._write_status(stored, status.on_error(kind, stored, problem, self._now()), Outcome())
+            return await self._show_invalid(kind, stored, error)
         if kind.finalize and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
             # First and alone: whatever we do later can then be undone, wherever we are killed.
             stored = await self._set_finalizers(stored, [*stored.meta.finalizers, names.FINALIZER])
-        return await self._carry_through(item, kind, stored, obj)
+        return await self._act(item, kind, stored, obj)
 
-    async def _carry_through(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
+    async def _show_invalid(self, kind: Kind, stored: Stored, error: SpecInvalid) -> Outcome:
+        if stored.meta.deleting:
+            # Nothing can be worked out of this spec, now or later: to wait for a better one would be to wait for ever.
+            await self._events.tell(stored, Reason.FINALIZER_SKIPPED, _skipped(error))
+            await self._release(stored)
+            return Outcome()
+        problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
+        await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
+        return Outcome()
+
+    async def _act(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
+        """Gather, decide, remember, plan, carry out, and say what came of it."""
+        make_plan = kind.finalize if stored.meta.deleting and kind.finalize else kind.plan
         seen = await self._gather(item, kind, obj)
-        finalizing = stored.meta.deleting and kind.finalize is not None
-        plan: Plan = kind.finalize(obj, seen) if finalizing and kind.finalize else kind.plan(obj, seen)
+        decided = kind.decided(obj, seen)
+        memory = decided[0].memory if kind.memory else None
+        if memory != obj.memory:
+            # Before anything acts on it: killed after the act, the next look would decide anew, and perhaps otherwise.
+            stored = await self._write_status(stored, status.memory_fields(memory))
+        plan = make_plan(obj, seen, *decided)
         outcome = await self._applier.carry_out(stored, plan)
-        if finalizing and _nothing_left(plan, outcome):
-            await self._set_finalizers(stored, [name for name in stored.meta.finalizers if name != names.FINALIZER])
+        if stored.meta.deleting and _nothing_left(plan, outcome):
+            await self._release(stored)
             return Outcome()
         for field in outcome.restored:
             await self._events.tell(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
         if self._is_hidden(item, outcome):
             return outcome
-        said = kind.summarise(obj, seen.after(outcome), outcome)
-        wanted = status.summary(kind, stored, said, outcome.warning, self._now())
-        return await self._write_status(stored, wanted, outcome)
+        said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
+        await self._write_status(stored, status.summary(kind, stored, said, outcome.warning, self._now(), memory))
+        return outcome
 
-    async def _write_status(self, stored: Stored, wanted: Json, outcome: Outcome) -> Outcome:
+    async def _write_status(self, stored: Stored, wanted: Json) -> Stored:
+        """Write what differs, if anything does, and return the object as it is stored then."""
         patch = status.changes(stored, wanted, self._now())
         if not patch:
-            return outcome
+            return stored
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid}
         try:
             answer = await self._client.merge_patch(
@@ -154,7 +176,10 @@ class Controller:
             raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
         self._caches[stored.resource].wrote(answer)
         await self._events.follow(stored, wanted)
-        return outcome
+        return answer
+
+    async def _release(self, stored: Stored) -> None:
+        await self._set_finalizers(stored, [name for name in stored.meta.finalizers if name != names.FINALIZER])
 
     async def _set_finalizers(self, stored: Stored, finalizers: list[str]) -> Stored:
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid, "finalizers": finalizers}
@@ -168,7 +193,7 @@ class Controller:
         if stored is None or problem is None:
             return
         try:
-            await self._write_status(stored, status.on_error(kind, stored, problem, self._now()), Outcome())
+            await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
         except KubeError as error:
             _log.debug("status not written", kind=item.kind, object=str(item.key), error=str(error))
         except Exception:
@@ -198,6 +223,10 @@ def _confession(error: Exception) -> Problem:
         f"Modelyard failed on this object ({type(error).__name__})",
         "the operator's log has the details; please report it",
     )
+
+
+def _skipped(error: SpecInvalid) -> str:
+    return f"deleted without finalizing, because its spec is not valid any more ({error.field}: {error.wrong})"
 
 
 def _nothing_left(plan: Plan, outcome: Outcome) -> bool:

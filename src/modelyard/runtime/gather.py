@@ -1,4 +1,4 @@
-"""Collect everything a decision depends on: from the caches, from the questions asked, and Secrets by name."""
+"""Collect everything a decision depends on: from the caches, from the checks, and Secrets and ConfigMaps by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Questions(Protocol):
 
 
 class Gather:
-    """Reads for one object at a time. Nothing is ever awaited but a Secret."""
+    """Reads for one object at a time. Nothing is ever awaited but what is read by name: Secrets and ConfigMaps."""
 
     def __init__(
         self,
@@ -55,12 +55,13 @@ class Gather:
     ) -> None:
         self._client, self._caches, self._dependents = client, caches, dependents
         self._questions, self._clock, self._policy = questions, clock, policy
+        self._optional = tuple(cache for resource, cache in caches.items() if resource.optional)
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
-        reading = Gathering(kind, obj, Seen(self._clock.now(), self._policy))
+        reading = Gathering(kind, obj, Seen(self._clock.now(), self._policy, unserved=self._unserved()))
         for read in reading:
-            if read.resource == SECRET:
+            if _is_read_live(read):
                 # What was read before it, for the first time, may change while we wait for its answer.
                 self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
@@ -74,8 +75,8 @@ class Gather:
         self._questions.forget(item)
 
     async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
-        if isinstance(read, Named) and read.resource == SECRET:
-            return await self._secret(Key(item.key.namespace, read.name), salt=obj.meta.uid)
+        if isinstance(read, Named) and _is_read_live(read):
+            return await self._live(read.resource, Key(item.key.namespace, read.name), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
             children = cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
@@ -87,12 +88,20 @@ class Gather:
         one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
         return {one.meta.key: one} if one else {}
 
-    async def _secret(self, key: Key, salt: str) -> dict[Key, Stored]:
+    async def _live(self, resource: Resource, key: Key, salt: str) -> dict[Key, Stored]:
         try:
-            secret = await self._client.get(SECRET, key)
+            live = await self._client.get(resource, key)
         except NotFound:
             return {}
-        return {key: hashed(secret, salt)}
+        return {key: hashed(live, salt) if resource == SECRET else live}
+
+    def _unserved(self) -> frozenset[Resource]:
+        return frozenset(cache.resource for cache in self._optional if not cache.served)
+
+
+def _is_read_live(read: Lookup) -> bool:
+    """Return whether a read is answered by a GET, because no cache may hold the object."""
+    return isinstance(read, Named) and read.resource.by_name
 
 
 def hashed(secret: Stored, salt: str) -> Stored:

@@ -48,7 +48,7 @@ class Informers:
         self._served = {kind.resource for kind in kinds.values()}
         self._long: dict[Item, Item] = {}
         """Objects by the name that the labels of their pods hold, where it is not their own."""
-        looked_at = self._served.union(*(kind.looks_at for kind in kinds.values()))
+        looked_at = self._served.union(r for kind in kinds.values() for r in kind.looks_at if not r.by_name)
         made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
         self._ours = (made - looked_at) | {POD}
 
@@ -105,6 +105,13 @@ class Informers:
                 self._ready.add(name)
                 _log.info("serving", kind=name, objects=len(self.caches[kind.resource]))
                 self._enqueue_kind(name)
+
+    def definition_changed(self, resource: Resource) -> None:
+        """Look at every object of the kinds that use an optional resource: its definition has come or gone."""
+        for name, kind in self._kinds.items():
+            if resource in kind.watches:
+                self._enqueue_kind(name)
+        self.synced()
 
     def _enqueue_kind(self, name: str) -> None:
         for item in self._served_by(name):
@@ -183,7 +190,7 @@ def _explained(error: KubeError) -> str:
 
 
 class _Listener:
-    """A cache, with an ear for the moment when it is filled and for trouble."""
+    """The sink of one watch: its cache, and the informers, which must know when the cache is filled or in trouble."""
 
     def __init__(self, informers: Informers, cache: Cache) -> None:
         self._informers, self._cache = informers, cache
@@ -191,11 +198,19 @@ class _Listener:
 
     def replace(self, items: list[Stored], revision: int) -> None:
         """Take a full list."""
+        was_served = self._cache.served
         self._cache.replace(items, revision)
+        if not was_served:
+            self._informers.definition_changed(self._cache.resource)
         self._informers.synced()
 
     def trouble(self, error: KubeError | None) -> None:
-        """Take note of trouble, and of its end."""
+        """Take note of trouble, and of its end. That an optional resource is not served is no trouble."""
+        if isinstance(error, NotFound) and self._cache.resource.optional:
+            _log.info("not served", resource=self._cache.resource.label)
+            self._cache.vanish()
+            self._informers.definition_changed(self._cache.resource)
+            return
         self._cache.trouble(error)
         if error:
             _log.warning("cannot follow", resource=self._cache.resource.label, error=_explained(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -21,10 +22,10 @@ from modelyard.runtime.gather import Gather, Questions
 from modelyard.runtime.health import Health
 from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
-from modelyard.runtime.queue import Queue
+from modelyard.runtime.queue import Queue, Serial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from modelyard.kinds.contract import Kind
     from modelyard.kube.client import Client
@@ -71,7 +72,7 @@ class Operator:
         self._settings, self._connect = settings, connect
         self.metrics = Metrics()
         # Five hundred objects of one namespace, or of one kind, must not hold up those of another.
-        self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=lambda item: (item.kind, item.key.namespace))
+        self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=partial(_lane, by_name))
         self._client = connect(self.metrics)
         drift = Drift(clock, self.metrics.child_differed)
         events = Events(self._client, clock, settings.identity)
@@ -131,3 +132,8 @@ class Operator:
 
     def _role(self) -> str:
         return "leader" if self._leadership.leading else "standby"
+
+
+def _lane(kinds: Mapping[str, Kind], item: Item) -> Hashable:
+    pool = kinds[item.kind].pool
+    return Serial(pool) if pool else (item.kind, item.key.namespace)

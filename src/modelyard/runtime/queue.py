@@ -1,7 +1,8 @@
 """The keyed queue: every key at most once in it, and never in two hands at a time.
 
 It knows nothing of Kubernetes. A key that is added while it is being worked on is handed out again afterwards, so no
-change is ever lost; a hundred changes meanwhile are one more turn. Keys wait in lanes that take turns.
+change is ever lost; a hundred changes meanwhile are one more turn. Keys wait in lanes that take turns; of a serial lane
+only one key is in work at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from modelyard.core.fair_queue import FairQueue
 
@@ -25,11 +26,18 @@ _KEPT: Final = 64
 """So many appointments that were dropped may lie around, before they are cleared away."""
 
 
+class Serial(NamedTuple):
+    """A lane whose keys are worked on one after the other, by whichever worker is free."""
+
+    name: str
+
+
 class Queue(Generic[T]):
     """Keys that want attention, now or later."""
 
     def __init__(self, clock: Clock, backoff: Backoff, lane_of: Callable[[T], Hashable] = lambda _: None) -> None:
-        self._clock, self._backoff = clock, backoff
+        self._clock, self._backoff, self._lane_of = clock, backoff, lane_of
+        self._busy: set[Serial] = set()
         self._ready: FairQueue[T] = FairQueue(lane_of)
         self._since: dict[T, float] = {}
         self._working: set[T] = set()
@@ -47,7 +55,8 @@ class Queue(Generic[T]):
         if key in self._working:
             self._again.add(key)
             return
-        self._ready.push(key, urgent=urgent)
+        # The urgent lane is not serial: a key of a serial lane waits in its own, or two would be in work at a time.
+        self._ready.push(key, urgent=urgent and not isinstance(self._lane_of(key), Serial))
         if key not in self._since:
             self._since[key] = self._clock.monotonic()
             self._wake_one()
@@ -91,7 +100,7 @@ class Queue(Generic[T]):
 
     async def get(self) -> T:
         """Wait for a key and take it into work; call `done` with it afterwards."""
-        while not self._ready:
+        while (key := self._ready.pop(self._is_free)) is None:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -101,18 +110,25 @@ class Queue(Generic[T]):
                 if not self._abandon(waiter) and self._ready:
                     self._wake_one()
                 raise
-        key = self._ready.pop()
-        assert key is not None, "we have waited for one"
         del self._since[key]
         self._working.add(key)
+        if isinstance(lane := self._lane_of(key), Serial):
+            self._busy.add(lane)
         return key
 
     def done(self, key: T) -> None:
         """Say that work on a key has ended; if it was added meanwhile, it is handed out again."""
         self._working.discard(key)
+        if isinstance(lane := self._lane_of(key), Serial):
+            self._busy.discard(lane)
+            # Workers that found only keys of this lane went to sleep although there was something to do.
+            self._wake_one()
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+
+    def _is_free(self, lane: Hashable) -> bool:
+        return lane not in self._busy
 
     @property
     def depth(self) -> int:

@@ -26,9 +26,11 @@ LAST_UPDATED = "lastUpdated"
 """The status field of some kinds that says when the status last changed."""
 
 
-def summary(kind: Kind, stored: Stored, status: Struct, warning: Problem | None, now: str) -> Json:
-    """Return the status to store, from what a kind said and what the runtime adds."""
-    stated: Json = msgspec.json.decode(msgspec.json.encode(status))
+def summary(
+    kind: Kind, stored: Stored, status: Struct, warning: Problem | None, now: str, memory: Struct | None = None
+) -> Json:
+    """Return the status to store, from what a kind said, what it remembers, and what the runtime adds."""
+    stated: Json = msgspec.json.decode(msgspec.json.encode(status)) | memory_fields(memory)
     conditions: tuple[Condition, ...] = getattr(status, "conditions", ())
     if warning:
         conditions = (*conditions, failing("Applied", warning))
@@ -50,6 +52,11 @@ def on_error(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
     conditions = _conditions(stored, (*unknown, failing("Ready", problem)), owned, now)
     changed = kind.status_on_error(stored.status, problem)
     return {**changed, "observedGeneration": stored.meta.generation, "conditions": conditions}
+
+
+def memory_fields(memory: Struct | None) -> Json:
+    """Return the status fields that hold what a kind remembers. Optional fields that are unset become null."""
+    return dict(msgspec.to_builtins(memory)) if memory is not None else {}
 
 
 def paused(stored: Stored, now: str) -> Json:

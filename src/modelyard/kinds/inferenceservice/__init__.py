@@ -11,7 +11,7 @@ from modelyard.core.resources import (
     VOLUME_CLAIM,
 )
 from modelyard.kinds.contract import Kind
-from modelyard.kinds.inferenceservice import api, plan, reads, rules, status
+from modelyard.kinds.inferenceservice import api, decide, plan, reads, rules, status
 from modelyard.kinds.shared import autoscale
 from modelyard.kinds.shared.models import MODEL
 
@@ -20,6 +20,7 @@ INFERENCE_SERVICE = Kind(
     spec=api.InferenceServiceSpec,
     status=api.InferenceServiceStatus,
     reads=reads.reads,
+    decide=decide.decide,
     plan=plan.plan,
     summarise=status.summarise,
     looks_at=(MODEL, POD, PRIORITY_CLASS, SECRET, VOLUME_CLAIM),

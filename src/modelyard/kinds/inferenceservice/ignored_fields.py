@@ -13,16 +13,14 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
-from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-from modelyard.kinds.inferenceservice.resolved import serving
 from modelyard.kinds.shared import gpu
 from modelyard.kinds.shared.models import Accelerator, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.decide import Decision
     from modelyard.kinds.inferenceservice.resolved import Serving
     from modelyard.kinds.shared.models import Hardware
 
@@ -35,10 +33,9 @@ _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
 
 
-def cautions(service: Object[InferenceServiceSpec], seen: Seen) -> tuple[Condition, ...]:
+def cautions(spec: InferenceServiceSpec, decision: Decision) -> tuple[Condition, ...]:
     """Return the conditions that say what has no effect."""
-    spec, model = service.spec, references.main(service.spec, seen).spec
-    what = None if references.trouble(service, seen) else serving(service, seen)
+    model, what = decision.model.spec, decision.pod
     warned = what.launch.warnings if what else ()
     ignored = [*_ignored(spec, what), *(_of_the_model(spec, what.devices, model.hardware) if what and model else ())]
     if spec.runtime != "vllm":

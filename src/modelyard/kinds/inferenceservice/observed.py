@@ -19,7 +19,6 @@ from modelyard.core.plan import RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import Facts
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+    from modelyard.kinds.inferenceservice.decide import Decision
 
 _REMEDIES = pod_problems.Remedies(
     memory="raise spec.resources.memory, so that it gets a node that has enough",
@@ -127,17 +127,19 @@ def _has_made_none(deployment: Stored) -> bool:
     return not observed or not status.get("updatedReplicas")
 
 
-def gather(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, pods: Pods) -> Facts:
+def gather(
+    service: Object[InferenceServiceSpec], seen: Seen, decision: Decision, outcome: Outcome, pods: Pods
+) -> Facts:
     """Return what the phase of a service is decided by."""
     deployment = seen.one(Owned(DEPLOYMENT))
     done = workloads.progress(deployment)
-    model = references.trouble(service, seen)
+    model = decision.problem
     preempted = _is_preempted(service, done, pods)
     # The scheduler removes a pod before the Deployment takes note of it.
     ready = min(done.ready, pods.ready) if preempted else done.ready
     complete = done.complete and done.wanted > 0 and not preempted
     busy = done.wanted > 0 and not complete
-    elsewhere = references.served_by_a_mac(service, seen)
+    elsewhere = decision.on_a_mac
     return Facts(
         model=model,
         obstacle=None if model else outcome.problem,

@@ -8,8 +8,7 @@ from modelyard.core.plan import Child, Plan
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.inferenceservice import naming, observed, pod, references
-from modelyard.kinds.inferenceservice.resolved import serving
+from modelyard.kinds.inferenceservice import naming, observed, pod
 from modelyard.kinds.shared import autoscale, secrets, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Ref, Resource
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
+    from modelyard.kinds.inferenceservice.decide import Decision
     from modelyard.kinds.inferenceservice.resolved import Serving
 
 Json = dict[str, Any]
@@ -27,18 +27,18 @@ PATIENCE = 3600
 """Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
 
 
-def plan(service: Object[InferenceServiceSpec], seen: Seen) -> Plan:
+def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: Decision) -> Plan:
     """Return everything that should exist for one service."""
-    if problem := references.trouble(service, seen):
+    if problem := decision.problem:
         later = secrets.requeue_after(service, seen.now, problem)
         if service.spec.replicas == 0:
             # Without its Model the pods cannot be planned, but nobody wants them: whoever says so must be heard.
             return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), requeue_after=later)
         return Plan(blocked=problem, requeue_after=later)
-    if references.served_by_a_mac(service, seen):
+    if decision.on_a_mac:
         return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
-    what = serving(service, seen)
-    assert what, "every Model that is named was found"
+    what = decision.pod
+    assert what, "without a problem the pod is resolved"
     name, scaling = service.meta.name, scaled(service.spec)
     labels = naming.of_children(name)
     return Plan(

@@ -6,6 +6,7 @@ The one exception is a Model that is fetched beforehand: only its status knows w
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +21,10 @@ from modelyard.kinds.shared import model_volumes
 from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from modelyard.core.objects import Json
-    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.contract import Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 
 
@@ -53,27 +56,21 @@ def draft(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
     return _look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
 
 
-def served_by_a_mac(service: Object[InferenceServiceSpec], seen: Seen) -> bool:
-    """Whether the model runs on a machine outside the cluster, under its agent."""
-    spec = main(service.spec, seen).spec
-    return spec is not None and spec.hardware.accelerator is Accelerator.METAL
-
-
-def trouble(service: Object[InferenceServiceSpec], seen: Seen) -> Problem | None:
-    """Return why the Models may not be served (yet)."""
-    spec = service.spec
-    named = (main(spec, seen), draft(spec, seen))
+def trouble(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
+    """Return why the Models that a service names may not be served (yet); None: they may."""
     return next((problem for one in named if one and (problem := _trouble(one, spec, seen))), None)
 
 
 def _look_up(name: str, field: str, seen: Seen) -> Reference:
     stored = seen.one(Named(MODEL, name))
-    return Reference(name, field, stored, _decoded(stored) if stored else None)
+    return Reference(name, field, stored, _decoded(stored.parts.get("spec", b"{}")) if stored else None)
 
 
-def _decoded(stored: Stored) -> ModelSpec | None:
+# One look asks for the same Model in each round of reads, and a hundred services may share it.
+@lru_cache(maxsize=256)
+def _decoded(text: bytes) -> ModelSpec | None:
     try:
-        return msgspec.json.decode(stored.parts.get("spec", b"{}"), type=ModelSpec)
+        return msgspec.json.decode(text, type=ModelSpec)
     except msgspec.ValidationError:
         return None
 

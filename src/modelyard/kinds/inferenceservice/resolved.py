@@ -14,14 +14,13 @@ from msgspec import Struct
 from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
-from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.shared import fetch_container, fetch_report, gpu, model_volumes
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.model_volumes import Storage
 
 if TYPE_CHECKING:
     from modelyard.core.policy import Policy
-    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.contract import Object
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.inferenceservice.references import Reference
 
@@ -45,17 +44,16 @@ class Serving(Struct, frozen=True):
     launch: Launch
 
 
-def serving(service: Object[InferenceServiceSpec], seen: Seen) -> Serving | None:
-    """Return what the pods of a service are; None while a Model that it names is not known."""
-    spec, main, draft = service.spec, references.main(service.spec, seen), references.draft(service.spec, seen)
-    if main.spec is None or (draft and draft.spec is None):
-        return None
+def serving(service: Object[InferenceServiceSpec], main: Reference, draft: Reference | None, policy: Policy) -> Serving:
+    """Return what the pods of a service are. Every Model that it names has to be known."""
+    spec = service.spec
+    assert main.spec, "a Model that is not known is a problem, and then nothing is resolved"
     engine = ENGINES[spec.runtime]
-    devices = gpu.devices(main.spec.hardware, spec.resources.gpu or 0, seen.policy)
+    devices = gpu.devices(main.spec.hardware, spec.resources.gpu or 0, policy)
     gpus = gpu.spread(main.spec.hardware, devices)
-    image = spec.image or seen.policy.images.get(engine.name) or engine.image(gpus)
-    storage = _storage(service, main, seen.policy)
-    drafts = _storage(service, draft, seen.policy, prefix=fetch_report.DRAFT) if draft else Storage()
+    image = spec.image or policy.images.get(engine.name) or engine.image(gpus)
+    storage = _storage(service, main, policy)
+    drafts = _storage(service, draft, policy, prefix=fetch_report.DRAFT) if draft else Storage()
     place = Place(
         model=storage.model,
         port=port(spec, engine),

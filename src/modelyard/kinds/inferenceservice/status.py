@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+    from modelyard.kinds.inferenceservice.decide import Decision
     from modelyard.kinds.inferenceservice.observed import Pods
 
 Json = dict[str, Any]
@@ -39,10 +40,12 @@ def on_error(before: Json, problem: Problem) -> Json:
     return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
-def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome) -> InferenceServiceStatus:
+def summarise(
+    service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, decision: Decision
+) -> InferenceServiceStatus:
     """Return the status of one service."""
     pods = observed.look(seen)
-    known = observed.gather(service, seen, outcome, pods)
+    known = observed.gather(service, seen, decision, outcome, pods)
     verdict = phases.judge(known)
     deployment, address = seen.one(Owned(DEPLOYMENT)), endpoint(service, seen.one(Owned(SERVICE)))
     waiting = pods.waiting if known.wanted else None
@@ -67,7 +70,7 @@ def summarise(service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcom
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
             *autoscale.troubles(service.before, seen),
-            *cautions(service, seen),
+            *cautions(service.spec, decision),
         ),
     )
 

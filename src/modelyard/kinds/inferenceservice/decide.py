@@ -1,0 +1,43 @@
+"""What a service is to be: decided once per look, from its Models, and handed to plan and status.
+
+None of it has to be remembered: it follows from the spec and from what is seen, every time anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.kinds.inferenceservice import references
+from modelyard.kinds.inferenceservice.references import Reference
+from modelyard.kinds.inferenceservice.resolved import Serving, serving
+from modelyard.kinds.shared.models import Accelerator
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+
+
+class Decision(Struct, frozen=True):
+    """Which Model is served, and how."""
+
+    model: Reference
+    problem: Problem | None
+    """Why the Models may not be served (yet)."""
+    pod: Serving | None
+    """What one pod of the service is; None while there is a problem."""
+
+    @property
+    def on_a_mac(self) -> bool:
+        """Whether the model runs on a machine outside the cluster, under its agent."""
+        spec = self.model.spec
+        return spec is not None and spec.hardware.accelerator is Accelerator.METAL
+
+
+def decide(service: Object[InferenceServiceSpec], seen: Seen) -> Decision:
+    """Return what is to be served and how, or why that cannot be said yet."""
+    main, draft = references.main(service.spec, seen), references.draft(service.spec, seen)
+    problem = references.trouble(service.spec, (main, draft), seen)
+    return Decision(main, problem, None if problem else serving(service, main, draft, seen.policy))
