@@ -11,9 +11,9 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import cache_key
 from modelyard.engines.contract import Loads
+from modelyard.kinds.model.api import Format, ModelSpec, SourceSecret
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.shared.model_volumes import Storage, Wanted, joined, storage, unfit
-from modelyard.kinds.shared.models import Format, ModelSpec, SourceSecret
 
 Json = dict[str, Any]
 

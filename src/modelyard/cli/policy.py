@@ -11,7 +11,7 @@ import typer
 from modelyard.core.policy import AccessMode, CacheMode
 from modelyard.core.quantities import quantity, seconds
 from modelyard.engines import ENGINES
-from modelyard.kinds.shared.models import EXTENDED_RESOURCE
+from modelyard.kinds.model.api import EXTENDED_RESOURCE
 from modelyard.net.addresses import permitted
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
 """The kinds that Modelyard serves."""
 
+# First, because the builders in kinds/shared use its api, and importing that begins with the whole kind.
+from modelyard.kinds.model import MODEL  # isort: split
+
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
-from modelyard.kinds.model import MODEL
 
 ALL = (MCP, MODEL, INFERENCE_SERVICE)

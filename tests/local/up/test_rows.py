@@ -7,7 +7,7 @@ from typing import Any
 from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
-from modelyard.kinds.shared.models import MODEL
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up.rows import Row, row, rows
 

@@ -12,8 +12,8 @@ from modelyard.core.resources import (
 )
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferenceservice import api, decide, plan, reads, rules, status
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import autoscale
-from modelyard.kinds.shared.models import MODEL
 
 INFERENCE_SERVICE = Kind(
     resource=api.RESOURCE,

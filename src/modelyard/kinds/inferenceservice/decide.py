@@ -13,7 +13,7 @@ from modelyard.core.conditions import Problem
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.references import Reference
 from modelyard.kinds.inferenceservice.resolved import Serving, serving
-from modelyard.kinds.shared.models import Accelerator
+from modelyard.kinds.model.api import Accelerator
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen

@@ -14,15 +14,15 @@ from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu
-from modelyard.kinds.shared.models import Accelerator, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from modelyard.kinds.inferenceservice.decide import Decision
     from modelyard.kinds.inferenceservice.resolved import Serving
-    from modelyard.kinds.shared.models import Hardware
+    from modelyard.kinds.model.api import Hardware
 
 FIELDS_IGNORED = "FieldsIgnored"
 VLLM_SPEC_VALID = "VLLMSpecValid"

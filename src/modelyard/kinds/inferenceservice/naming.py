@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from modelyard.core import names
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import RESOURCE, RUNTIME_LABEL, SERVICE_LABEL
+from modelyard.kinds.model.api import DRAFT_LABEL, MODEL_LABEL
 from modelyard.kinds.shared import labels
-from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object

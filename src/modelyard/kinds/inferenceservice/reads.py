@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, naming, references
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import model_volumes
-from modelyard.kinds.shared.models import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

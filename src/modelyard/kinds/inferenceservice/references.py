@@ -17,8 +17,9 @@ from modelyard.core.objects import Stored
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
+from modelyard.kinds.model.api import RESOURCE as MODEL
+from modelyard.kinds.model.api import Accelerator, ModelSpec
 from modelyard.kinds.shared import model_volumes
-from modelyard.kinds.shared.models import MODEL, Accelerator, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

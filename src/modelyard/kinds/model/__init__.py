@@ -4,11 +4,10 @@ from modelyard.core.checks import LogTail, RemoteWeights
 from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.model import api, plan, reads, rules, status
-from modelyard.kinds.shared import models
 
 MODEL = Kind(
-    resource=models.MODEL,
-    spec=models.ModelSpec,
+    resource=api.RESOURCE,
+    spec=api.ModelSpec,
     status=api.ModelStatus,
     reads=reads.reads,
     plan=plan.plan,

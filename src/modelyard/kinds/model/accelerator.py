@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from modelyard.core.resources import NODE
 from modelyard.kinds.contract import Every
+from modelyard.kinds.model.api import Accelerator
 from modelyard.kinds.shared import gpu
-from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.policy import Policy
     from modelyard.kinds.contract import Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 WITHIN = 5.0
 """Seconds. Nodes come in crowds, and nobody waits for what is said of them here."""

@@ -8,7 +8,7 @@ from modelyard.core.conditions import Condition, condition
 from modelyard.core.reasons import Reason
 from modelyard.core.source import Claim, Local, is_collection, parse
 from modelyard.kinds.model import prefetch
-from modelyard.kinds.shared.models import Accelerator, Format, Gpu, RefreshPolicy
+from modelyard.kinds.model.api import Accelerator, Format, Gpu, RefreshPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modelyard.core.gguf import GgufReport
     from modelyard.core.policy import Policy
     from modelyard.core.source import Source
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 TYPE = "FieldsIgnored"
 

@@ -13,7 +13,7 @@ from modelyard.kinds.shared import model_volumes, secrets
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 
 def plan(model: Object[ModelSpec], seen: Seen) -> Plan:

@@ -23,8 +23,9 @@ from modelyard.core.source import S3, Hub, Web, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Asked, Named, Owned
 from modelyard.kinds.model import weights_present
+from modelyard.kinds.model.api import MODEL_LABEL, Accelerator, Format
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import fetch_container, fetch_report, labels, model_volumes, pod_problems, pods, secrets
-from modelyard.kinds.shared.models import MODEL, MODEL_LABEL, Accelerator, Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.policy import Policy
     from modelyard.kinds.contract import Object, Read, Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 Json = dict[str, Any]
 

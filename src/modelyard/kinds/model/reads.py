@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.kinds.contract import Object, Read, Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 
 def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:

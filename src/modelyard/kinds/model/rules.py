@@ -14,7 +14,7 @@ from modelyard.kinds.contract import Rule
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Metadata
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 _FIELD: Final = "spec.source"
 _SOURCE: Final = "self"

@@ -13,18 +13,17 @@ from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
 from modelyard.kinds.contract import Named
 from modelyard.kinds.model import accelerator, ignored_fields, prefetch
-from modelyard.kinds.model.api import ModelStatus, Phase
+from modelyard.kinds.model.api import Accelerator, ModelStatus, Phase
 from modelyard.kinds.model.prefetch import Stage
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.model.upstream import upstream
 from modelyard.kinds.model.weights_present import Presence, presence
-from modelyard.kinds.shared.models import Accelerator
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 _UNDER_WAY = (Phase.PENDING, Phase.DOWNLOADING)
 

@@ -19,16 +19,16 @@ from modelyard.core.reasons import Reason
 from modelyard.core.source import Hub, Web, parse
 from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Asked
+from modelyard.kinds.model.api import Format, RefreshPolicy
 from modelyard.kinds.model.weights_present import is_same_source, stated_before
 from modelyard.kinds.shared import model_volumes
-from modelyard.kinds.shared.models import Format, RefreshPolicy
 
 if TYPE_CHECKING:
     from modelyard.core.checks import Answer
     from modelyard.core.policy import Policy
     from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.model.api import ModelSpec
     from modelyard.kinds.model.weights_present import Presence
-    from modelyard.kinds.shared.models import ModelSpec
 
 TYPE: Final = "SourceDrifted"
 

@@ -19,9 +19,9 @@ from modelyard.core.selectors import Selector
 from modelyard.core.source import Claim, cache_key, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Every, Named
+from modelyard.kinds.model.api import DRAFT_LABEL, MODEL_LABEL, Accelerator
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.shared import fetch_container, fetch_report
-from modelyard.kinds.shared.models import DRAFT_LABEL, MODEL_LABEL, Accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
     from modelyard.core.policy import Policy
     from modelyard.kinds.contract import Object, Read, Seen
-    from modelyard.kinds.shared.models import ModelSpec
+    from modelyard.kinds.model.api import ModelSpec
 
 TYPE = "WeightsPresent"
 CACHE = Named(VOLUME_CLAIM, fetch_container.SHARED_CLAIM)

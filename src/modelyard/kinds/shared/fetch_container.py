@@ -19,9 +19,9 @@ from modelyard.core.policy import AccessMode, CacheMode, Policy
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import S3, Hub, Local, Source, Web, cache_key, is_collection, parts, redacted
 from modelyard.engines.contract import Loads
+from modelyard.kinds.model.api import Format, ModelSpec, RefreshPolicy
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.fetch_report import CONTAINER
-from modelyard.kinds.shared.models import Format, ModelSpec, RefreshPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from modelyard.core.quantities import quantity
 from modelyard.engines.contract import Gpus
-from modelyard.kinds.shared.models import Accelerator, Gpu, Sharding
+from modelyard.kinds.model.api import Accelerator, Gpu, Sharding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelyard.core.policy import Policy
-    from modelyard.kinds.shared.models import Hardware
+    from modelyard.kinds.model.api import Hardware
 
 Json = dict[str, Any]
 

@@ -19,8 +19,8 @@ from modelyard.core.resources import SECRET, VOLUME_CLAIM
 from modelyard.core.source import MAIN, S3, Claim, Hub, Local, Source, Web, parse
 from modelyard.engines.contract import Loads
 from modelyard.kinds.contract import Named, Read, Seen
+from modelyard.kinds.model.api import Accelerator, ModelSpec
 from modelyard.kinds.shared import fetch_container, secrets
-from modelyard.kinds.shared.models import Accelerator, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.source import S3, Claim, Hub, Local, parse
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
-from modelyard.kinds.shared.models import MODEL
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.up.user_manifests import check_file
 from modelyard.manifests.documents import BadManifest, Document
 

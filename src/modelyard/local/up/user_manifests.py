@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.source import Local, parse
-from modelyard.kinds.shared.models import MODEL
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.manifests import documents
 from modelyard.manifests.documents import BadManifest, Document
 
