@@ -3,13 +3,14 @@
 from modelyard.core.checks import LogTail, RemoteWeights
 from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
-from modelyard.kinds.model import api, plan, reads, rules, status
+from modelyard.kinds.model import api, decide, plan, reads, rules, status
 
 MODEL = Kind(
     resource=api.RESOURCE,
     spec=api.ModelSpec,
     status=api.ModelStatus,
     reads=reads.reads,
+    decide=decide.decide,
     plan=plan.plan,
     summarise=status.summarise,
     looks_at=(POD, NODE, SECRET, VOLUME_CLAIM),

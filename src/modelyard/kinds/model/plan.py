@@ -9,25 +9,24 @@ from modelyard.core.resources import JOB
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.model import prefetch
 from modelyard.kinds.model.prefetch import Stage
-from modelyard.kinds.shared import model_volumes, secrets
+from modelyard.kinds.shared import secrets
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.model.api import ModelSpec
+    from modelyard.kinds.model.decide import Decision
 
 
-def plan(model: Object[ModelSpec], seen: Seen) -> Plan:
+def plan(model: Object[ModelSpec], seen: Seen, decision: Decision) -> Plan:
     """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
-    if problem := model_volumes.trouble(model.spec, seen):
+    if problem := decision.problem:
         return Plan(blocked=problem, requeue_after=secrets.requeue_after(model, seen.now, problem))
     jobs = tuple(job.ref for job in seen.all(Owned(JOB)))
     rotation = secrets.ROTATION if model.spec.source_secret_ref else None
-    if not prefetch.is_wanted(model.spec, seen.policy):
-        return Plan(delete=jobs, requeue_after=rotation)
-    match prefetch.stage(model, seen):
+    match decision.stage:
         case Stage.DONE:
             return Plan(requeue_after=rotation)
-        case Stage.OUTDATED:
+        case None | Stage.OUTDATED:
             return Plan(delete=jobs, requeue_after=rotation)
         case Stage.FAILED:
             return Plan(requeue_after=_sooner(rotation, prefetch.requeue_after(seen)))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.model.api import ModelSpec
+    from modelyard.kinds.model.decide import Decision
 
 _UNDER_WAY = (Phase.PENDING, Phase.DOWNLOADING)
 
@@ -37,11 +38,11 @@ class Standing(Struct, frozen=True):
     troubled: bool = False
 
 
-def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome) -> ModelStatus:
+def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: Decision) -> ModelStatus:
     """Return the status of one Model."""
     spec = model.spec
     reported = presence(model, seen)
-    stands = standing(model, seen, outcome, reported.problem)
+    stands = standing(model.spec, seen, outcome, decision.stage, reported.problem)
     present = confirmed_by_the_job(reported) if stands.reason is Reason.MODEL_PREFETCHED else reported
     known = upstream(model, seen, present)
     learned = size_text(known.first.length) if known.first.length else "0"
@@ -95,13 +96,13 @@ def on_error(_: Json, problem: Problem) -> Json:
     return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
-def standing(model: Object[ModelSpec], seen: Seen, outcome: Outcome, reported: Problem | None) -> Standing:
+def standing(spec: ModelSpec, seen: Seen, outcome: Outcome, stage: Stage | None, reported: Problem | None) -> Standing:
     """Return where a Model stands; the first that applies."""
     if outcome.problem:
         return _troubled(Phase.FAILED if outcome.problem.reason in PROBLEMS else Phase.PENDING, outcome.problem)
-    if not prefetch.is_wanted(model.spec, seen.policy):
-        return Standing(Phase.READY, *available(model.spec, seen))
-    match prefetch.stage(model, seen):
+    match stage:
+        case None:
+            return Standing(Phase.READY, *available(spec, seen))
         case Stage.DONE:
             return Standing(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
         case Stage.FAILED:
