@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvloop
 
-from modelyard.core.checks import Answer, LogTail, McpHandshake, RemoteWeights
+from modelyard.core.checks import Answer
+from modelyard.core.checks.log_tail import LogTail
+from modelyard.core.checks.mcp_handshake import McpHandshake
+from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from modelyard.core.checks import Check
     from modelyard.kube.connection import Connection
     from modelyard.net.http_exchange import Locate
+    from modelyard.net.poller import Answerer
     from modelyard.runtime.dependents import Item
     from modelyard.runtime.metrics import Metrics
 
@@ -54,21 +59,10 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
-    checker = SourceChecker(guard)
+    def poll(client: Client, wake: Callable[[Item], None]) -> Poller:
+        return Poller(answerers(client, guard, locate), wake, lane_of=lambda item: item.key.namespace)
 
-    def ask(client: Client, wake: Callable[[Item], None]) -> Poller:
-        async def answer(check: Check) -> Answer:
-            match check:
-                case McpHandshake():
-                    return await shake_hands(client, check, locate)
-                case RemoteWeights():
-                    return await checker.check(check)
-                case LogTail():
-                    return await tail_log(client, check)
-
-        return Poller(answer, wake, lane_of=lambda item: item.key.namespace)
-
-    operator = Operator(ALL, settings, connect, ask)
+    operator = Operator(ALL, settings, connect, poll)
     asyncio.get_running_loop().set_exception_handler(unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -77,6 +71,15 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         await task
     except asyncio.CancelledError:
         return
+
+
+def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check], Answerer]:
+    """Return what answers each type of check. A new type is registered here and nowhere else."""
+    return {
+        McpHandshake: partial(shake_hands, client, locate=locate),
+        RemoteWeights: SourceChecker(guard).check,
+        LogTail: partial(tail_log, client),
+    }
 
 
 def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

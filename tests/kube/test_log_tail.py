@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from modelyard.core.checks import Answer, LogTail
+from modelyard.core.checks import Answer
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, Key
 from modelyard.kube.client import Client

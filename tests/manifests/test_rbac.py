@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from modelyard.core.checks import LogTail
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import JOB, NODE, SECRET, VOLUME_CLAIM
 from modelyard.manifests.rbac import for_cluster, for_namespace, rules
 from tests.manifests.toys import TOY, TOY_WITH_FINALIZER

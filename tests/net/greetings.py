@@ -6,7 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from modelyard.core.checks import McpHandshake, ServiceAddress
+from modelyard.core.checks.mcp_handshake import McpHandshake
+from modelyard.core.checks.service_address import ServiceAddress
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

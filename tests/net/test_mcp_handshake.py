@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from modelyard.core.checks import Answer, ServiceAddress
+from modelyard.core.checks import Answer
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.reasons import Reason
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake

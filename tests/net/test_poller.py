@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from modelyard.core.checks import Answer, McpHandshake, ServiceAddress
+from modelyard.core.checks import Answer
+from modelyard.core.checks.mcp_handshake import McpHandshake
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.reasons import Reason
 from modelyard.net.poller import MAX_ACTIVE, MAX_OPEN, MAX_OPEN_PER_LANE, Poller, SystemClock
 
@@ -108,7 +110,7 @@ class World:
         self.clock = VirtualClock()
         self.network = Network(self.clock)
         self.woken: list[tuple[float, Hashable]] = []
-        self.poller = Poller(self.network.ask, self._wake, lane_of=_lane, clock=self.clock)
+        self.poller = Poller({McpHandshake: self.network.ask}, self._wake, lane_of=_lane, clock=self.clock)
 
     def _wake(self, reader: Hashable) -> None:
         self.woken.append((self.clock.time, reader))
@@ -354,7 +356,7 @@ async def test_real_time_works_too() -> None:
     async def ask(_: McpHandshake) -> Answer:
         return next(answers)
 
-    poller = Poller(ask, woken.put_nowait, lane_of=hash)
+    poller = Poller({McpHandshake: ask}, woken.put_nowait, lane_of=hash)
     task = asyncio.create_task(poller.run())
     poller.look("reader", [check("a", every=0.05)])
     async with asyncio.timeout(10):

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from modelyard.core.checks import Answer, RemoteWeights
+from modelyard.core.checks import Answer
+from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.net.gguf import HeaderReader
 from modelyard.net.source_check import HEADER_LIMIT, SourceChecker, check_source

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modelyard.app import shake_hands
-from modelyard.core.checks import McpHandshake, ServiceAddress
+from modelyard.core.checks.mcp_handshake import McpHandshake
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.reasons import Reason
 from modelyard.net.http_exchange import in_cluster
 from tests.kube.scripted import client_of, serving, status

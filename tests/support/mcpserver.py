@@ -23,7 +23,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelyard.core.checks import ServiceAddress
+    from modelyard.core.checks.service_address import ServiceAddress
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from modelyard.core.reasons import Reason
 from modelyard.kube.errors import BadRequest, Forbidden, KubeError, NotFound
 
 if TYPE_CHECKING:
-    from modelyard.core.checks import LogTail
+    from modelyard.core.checks.log_tail import LogTail
     from modelyard.kube.client import Client
 
 _LINES: Final = 20

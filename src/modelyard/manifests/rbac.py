@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from modelyard.core.checks import LogTail
-from modelyard.core.resources import EVENT, LEASE, POD, SECRET, Resource
+from modelyard.core.grants import Grant
+from modelyard.core.resources import EVENT, LEASE, SECRET, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,9 +23,6 @@ NAMESPACE: Final = "modelyard-system"
 _FOLLOW: Final = ("list", "watch")
 _GROUP: Final = "rbac.authorization.k8s.io"
 
-Grant = tuple[Resource, str, tuple[str, ...]]
-"""A resource, a subresource of it or nothing, and verbs."""
-
 
 def rules(kinds: Iterable[Kind]) -> list[Json]:
     """Return the rules for serving these kinds, the fewest that say it, in a stable order."""
@@ -33,34 +30,34 @@ def rules(kinds: Iterable[Kind]) -> list[Json]:
 
 
 def _grants(kinds: Iterable[Kind]) -> list[Grant]:
-    return [*(grant for kind in kinds for grant in _of_kind(kind)), (EVENT, "", ("create",))]
+    return [*(grant for kind in kinds for grant in _of_kind(kind)), Grant(EVENT, "", ("create",))]
 
 
 def lease_rules() -> list[Json]:
     """Return the rules for electing a leader, in the operator's own namespace."""
-    return _merged([(LEASE, "", (*_FOLLOW, "get", "create", "update"))])
+    return _merged([Grant(LEASE, "", (*_FOLLOW, "get", "create", "update"))])
 
 
 def _of_kind(kind: Kind) -> Iterator[Grant]:
-    yield kind.resource, "", _FOLLOW
-    yield kind.resource, "status", ("patch",)
+    yield Grant(kind.resource, "", _FOLLOW)
+    yield Grant(kind.resource, "status", ("patch",))
     # Children block the deletion of their owner, and who sets that must be allowed to update the owner's finalizers.
-    yield kind.resource, "finalizers", ("update",)
+    yield Grant(kind.resource, "finalizers", ("update",))
     if kind.finalize is not None:
-        yield kind.resource, "", ("patch",)
+        yield Grant(kind.resource, "", ("patch",))
     for resource in kind.looks_at:
-        yield resource, "", _read(resource)
+        yield Grant(resource, "", _read(resource))
     for child in kind.children:
         # Children are followed by their label, but no right can be narrowed to it: Secrets are not.
-        yield child, "", (*(() if child == SECRET else _FOLLOW), "get", "create", "patch")
+        yield Grant(child, "", (*(() if child == SECRET else _FOLLOW), "get", "create", "patch"))
         if child.scalable:
-            yield child, "scale", ("patch",)
+            yield Grant(child, "scale", ("patch",))
     for child in kind.creates:
-        yield child, "", (*_FOLLOW, "get", "create")
-    if LogTail in kind.asks:
-        yield POD, "log", ("get",)
+        yield Grant(child, "", (*_FOLLOW, "get", "create"))
+    for check in kind.asks:
+        yield from check.grants
     for child in kind.deletes:
-        yield child, "", ("delete",)
+        yield Grant(child, "", ("delete",))
 
 
 def _read(resource: Resource) -> tuple[str, ...]:
@@ -92,8 +89,8 @@ def for_cluster(kinds: Iterable[Kind]) -> list[Json]:
 def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:
     """Return the account and its roles for serving one namespace only, and for reading what is in none."""
     grants = _grants(kinds)
-    inside = _merged(grant for grant in grants if grant[0].namespaced)
-    outside = _merged(grant for grant in grants if not grant[0].namespaced)
+    inside = _merged(grant for grant in grants if grant.resource.namespaced)
+    outside = _merged(grant for grant in grants if not grant.resource.namespaced)
     # Not the name that an operator for the whole cluster uses: one would take the rights of the other.
     reader = f"{NAME}-for-{served}"
     return [

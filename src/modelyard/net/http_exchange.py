@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from modelyard.core.checks import ServiceAddress
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.errors import ModelyardError
 
 if TYPE_CHECKING:

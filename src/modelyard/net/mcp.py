@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Mapping
 
-    from modelyard.core.checks import McpHandshake
+    from modelyard.core.checks.mcp_handshake import McpHandshake
     from modelyard.core.conditions import Problem
     from modelyard.net.http_exchange import Conversation, Locate, Reply
 

@@ -12,7 +12,7 @@ import heapq
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -25,7 +25,8 @@ from modelyard.core.fair_queue import FairQueue
 from modelyard.core.reasons import Reason
 from modelyard.net.hysteresis import Hysteresis
 
-Answerer = Callable[[Check], Awaitable[Answer]]
+Answerer = Callable[[Any], Awaitable[Answer]]
+"""Finds the answer to checks of the one type that it is registered for. It has a time limit of its own."""
 
 MAX_ACTIVE: Final = 16
 """How many questions may be at work at the same time."""
@@ -101,12 +102,12 @@ class Poller:
 
     def __init__(
         self,
-        ask: Answerer,
+        answerers: Mapping[type[Check], Answerer],
         wake: Callable[[Any], None],
         lane_of: Callable[[Any], Hashable],
         clock: Clock | None = None,
     ) -> None:
-        self._ask = ask
+        self._answerers = answerers
         self._wake = wake
         self._lane_of = lane_of
         self._clock = clock or SystemClock()
@@ -220,7 +221,7 @@ class Poller:
 
     async def _answer(self, check: Check) -> Answer:
         try:
-            return await self._ask(check)
+            return await self._answerers[type(check)](check)
         except Exception:
             # Anything expected comes back as an answer, so this is a bug; it must not stop the other questions.
             _log.exception("a question could not be asked", check=type(check).__name__)

@@ -26,7 +26,7 @@ from modelyard.net.ssrf_guard import NotAllowed, guarded_session
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelyard.core.checks import RemoteWeights
+    from modelyard.core.checks.remote_weights import RemoteWeights
     from modelyard.core.gguf import GgufReport
     from modelyard.net.http_exchange import Reply
     from modelyard.net.ssrf_guard import Guard

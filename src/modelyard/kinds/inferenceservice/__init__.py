@@ -1,6 +1,6 @@
 """InferenceService: a model that is served, by one of several engines."""
 
-from modelyard.core.checks import LogTail
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import (
     AUTOSCALER,
     DEPLOYMENT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.checks import LogTail
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import POD
 from modelyard.kinds.contract import Asked, Owned
 from modelyard.kinds.shared import fetch_report

@@ -1,6 +1,6 @@
 """MCP: a tool server that speaks the Model Context Protocol. The reference kind: copy this folder to add another."""
 
-from modelyard.core.checks import McpHandshake
+from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp import api, plan, reads, status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.checks import McpHandshake, ServiceAddress
+from modelyard.core.checks.mcp_handshake import McpHandshake
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.quantities import seconds
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.contract import Asked, Named, Owned

@@ -1,6 +1,7 @@
 """Model: weights, where they come from, and whether they may be served."""
 
-from modelyard.core.checks import LogTail, RemoteWeights
+from modelyard.core.checks.log_tail import LogTail
+from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.model import api, decide, plan, reads, rules, status

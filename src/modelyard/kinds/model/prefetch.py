@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core import names
-from modelyard.core.checks import LogTail
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint
 from modelyard.core.exitcodes import Code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.checks import RemoteWeights
+from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.conditions import Condition, Truth, condition
 from modelyard.core.gguf import GgufReport
 from modelyard.core.reasons import Reason
