@@ -195,7 +195,7 @@ def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Look
 
 
 def _to(read: Asked, answers: tuple[Told, ...]) -> list[Told]:
-    question = msgspec.to_builtins(read.probe)
+    question = msgspec.to_builtins(read.check)
     return [told for told in answers if not differences(told.to, question)]
 
 

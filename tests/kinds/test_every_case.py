@@ -89,7 +89,7 @@ def test_a_kind_reads_only_what_it_declares(name: str):
     found = situation(name)
     read = {read.resource for read in found.reads if not isinstance(read, Asked)}
     assert read <= {*found.kind.looks_at, *found.kind.children, *found.kind.creates}
-    assert {type(read.probe) for read in found.reads if isinstance(read, Asked)} <= set(found.kind.asks)
+    assert {type(read.check) for read in found.reads if isinstance(read, Asked)} <= set(found.kind.asks)
 
 
 @every_case

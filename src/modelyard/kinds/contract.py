@@ -67,7 +67,7 @@ class Every(Struct, Generic[F], frozen=True):
 class Asked(Struct, frozen=True):
     """The latest answer to a question, asked again on its own schedule."""
 
-    probe: Check
+    check: Check
 
 
 Lookup = Named | Owned | Every[Any]

@@ -66,8 +66,8 @@ class Gather:
                 self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
         self._dependents.record(item, reading.reads)
-        answers = self._questions.look(item, [asked.probe for asked in reading.asked])
-        return reading.seen({asked: answers[asked.probe] for asked in reading.asked if asked.probe in answers})
+        answers = self._questions.look(item, [asked.check for asked in reading.asked])
+        return reading.seen({asked: answers[asked.check] for asked in reading.asked if asked.check in answers})
 
     def forget(self, item: Item) -> None:
         """Drop what an object read and asked, once it is gone."""
