@@ -1,4 +1,4 @@
-"""The scheduler of questions, in virtual time: a minute passes in no time, and always in the same order."""
+"""The poller of checks, in virtual time: a minute passes in no time, and always in the same order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(name: str, every: float = 30.0) -> McpHandshake:
 
 
 class VirtualClock:
-    """Time that passes only when a test says so. One scheduler waits on it."""
+    """Time that passes only when a test says so. One poller waits on it."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -74,8 +74,8 @@ class Network:
         self.open = self.most_open = 0
         self.let_go = asyncio.Event()
 
-    async def ask(self, question: McpHandshake) -> Answer:
-        name = question.service.name
+    async def ask(self, check: McpHandshake) -> Answer:
+        name = check.service.name
         self.asked.append((self._clock.time, name))
         self.open += 1
         self.most_open = max(self.most_open, self.open)
@@ -104,7 +104,7 @@ def _lane(reader: Hashable) -> str:
 
 
 class World:
-    """A scheduler in virtual time, with what it did."""
+    """A poller in virtual time, with what it did."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -119,7 +119,7 @@ class World:
     async def running(self) -> AsyncIterator[None]:
         task = asyncio.create_task(self.poller.run())
         yield
-        assert not task.done(), "the scheduler stopped by itself"
+        assert not task.done(), "the poller stopped by itself"
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

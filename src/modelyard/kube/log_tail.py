@@ -1,7 +1,7 @@
-"""What a container of ours last said of itself: the last line of JSON in its log.
+"""Answers `LogTail`: the last line of JSON in the log of a container, as `kubectl logs --tail` would show it.
 
 `modelyard fetch` writes one such line every two seconds, and its result at the end. A container that has not started,
-has said nothing or is gone has nothing to tell, which is no failure.
+has written nothing or is gone has no such line, which is no failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE: Final = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 
 
 async def tail_log(client: Client, check: LogTail) -> Answer:
-    """Return the last line of JSON; empty when there is none yet."""
+    """Return the last line of JSON as the value of the answer; an empty value: there is none yet."""
     try:
         text = await client.log_tail(check.namespace, check.pod, check.container, _LINES)
     except (NotFound, BadRequest):
@@ -41,7 +41,7 @@ def _told(said: dict[str, Any]) -> Answer:
 
 
 def _object(line: str) -> dict[str, Any]:
-    """Return a line of ours; empty when it is something else, or only the end of a line."""
+    """Return one line as an object; empty when it is something else, or only the end of a line."""
     try:
         return _LINE.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):

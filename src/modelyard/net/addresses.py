@@ -1,7 +1,7 @@
-"""Which addresses may be dialled when a user, and not the operator, says where to.
+"""The address policy of `ssrf_guard`: which addresses the operator dials for URLs that users wrote.
 
-Pure: no lookups. Public addresses may be dialled, all others only if an administrator named them. The metadata services
-of clouds hand out credentials to whoever asks; they are never dialled, whatever is named.
+Pure: no lookups. Public addresses may be dialled, all others only if an administrator has named them. The metadata
+services of clouds give credentials to every caller; they are never dialled, whatever has been named.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _NAME: Final = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z][a-z0-9-]{0,62}")
 
 
 class Permitted(Struct, frozen=True):
-    """What may be dialled although it is not public."""
+    """Hosts and networks that may be dialled although they are not public: `--allowed-remote-hosts`."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -99,7 +99,7 @@ def plain_name(host: str) -> str:
 
 
 def allowed(ip: Address, host: str, exceptions: Permitted) -> bool:
-    """Tell whether an address may be dialled on behalf of a URL with this host."""
+    """Whether an address may be dialled on behalf of a URL with this host."""
     ip = _without_zone(ip)
     reached = _reached(ip)
     if not _METADATA.isdisjoint(reached):

@@ -1,7 +1,7 @@
-"""Names to addresses, without threads of the system.
+"""DNS for `ssrf_guard`: a resolver that can be cancelled.
 
-The system's own lookup cannot be cancelled. A name server that does not answer would hold its threads, and with them
-every other lookup and the end of the process.
+`getaddrinfo` of the system runs in threads and cannot be. A name server that does not answer would keep those threads
+busy, and with them every other lookup and the end of the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Looks up the addresses of a host; the port is a hint. OSError: there are none."""
+"""Returns the addresses of a host; the port is a hint. OSError: it has none."""
 
 _TRY_SECONDS: Final = 2.0
 _TRIES: Final = 2
@@ -25,7 +25,7 @@ _TRIES: Final = 2
 
 @asynccontextmanager
 async def resolver(servers: Sequence[str] | None = None) -> AsyncIterator[Resolve]:
-    """Look up names, by default as /etc/hosts and the name servers of the machine have them, until the block ends."""
+    """Yield a resolver that works until the block ends; None: with /etc/hosts and the name servers of the machine."""
     names = aiodns.DNSResolver(servers, timeout=_TRY_SECONDS, tries=_TRIES)
 
     async def resolve(host: str, port: int) -> list[str]:

@@ -1,8 +1,8 @@
-"""What the header of a GGUF file says of a model, read from its first bytes as they come.
+"""The header of a GGUF file, parsed from its first bytes as they come, for `source_check`.
 
-Pure, and made for files of strangers: versions 2 and 3, little endian. Only the few values that status shows are kept;
-everything else, such as the vocabulary, is passed over without being stored. Reading ends with the metadata: of the
-tensors, only their number is told.
+Pure, and made for files that nothing vouches for: versions 2 and 3, little endian. Only the few values that the status
+shows are kept; everything else, such as the vocabulary, is passed over without being stored. Reading ends with the
+metadata: of the tensors, only the number is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What numbers and texts of a GGUF header are called. Pure."""
+"""Names for what a GGUF header holds as numbers or free text: quantizations and licenses. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MIT: Final = re.compile(r"\bmit\b")
 
 
 def quantization(file_type: int) -> str:
-    """Return what llama.cpp calls a file type."""
+    """Return the quantization that llama.cpp calls a file type by; `Unknown` for a number without a name."""
     return _QUANTIZATIONS.get(file_type, UNKNOWN)
 
 

@@ -1,12 +1,12 @@
-"""HTTP with a server that may be slow, broken or hostile.
+"""HTTP with a server that may be slow, broken or hostile, for `mcp`; `ssrf_guard` shares its replies and errors.
 
 A conversation is one connection to one Service. Every part of it is bounded: time, bytes on the wire, bytes after
 unpacking, redirects (none). It carries no cookies, no credentials and no proxy settings. What bodies mean is left to
 the caller.
 
 ExchangeFailed
-├── NoAnswer     nobody is there, or the connection broke before the answer was complete
-├── Distrusted   the server does not prove that it is who we expect
+├── NoAnswer     nothing listens there, or the connection broke before the answer was complete
+├── Distrusted   the server does not present the certificate that we expect
 └── Unreadable   it answered with something that cannot, or will not, be read
     └── TooLong  it answered with more than is read
 
@@ -40,16 +40,16 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 _OUT_OF_DATE: Final = frozenset({9, 10})
 
 Locate = Callable[[ServiceAddress], tuple[str, int]]
-"""Says where a Service of ours is dialled. The Host header and the TLS name stay those of the Service."""
+"""Returns the host and port to dial for a Service. The Host header and the TLS name stay those of the Service."""
 
 
 def in_cluster(address: ServiceAddress) -> tuple[str, int]:
-    """Dial a Service at its own address, or by its name where it has none. The address needs no name server."""
+    """Return the ClusterIP of a Service, which needs no DNS, or its name if it has none."""
     return address.ip or address.host, address.port
 
 
 class ExchangeFailed(ModelyardError):
-    """No usable answer came."""
+    """No usable answer came. The text is for users, `detail` for the log."""
 
     def __init__(self, text: str, detail: str) -> None:
         super().__init__(text)
@@ -57,14 +57,14 @@ class ExchangeFailed(ModelyardError):
 
 
 class NoAnswer(ExchangeFailed):
-    """Nobody is there, or the connection broke before the answer was complete."""
+    """Nothing listens there, or the connection broke before the answer was complete."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("did not answer", detail)
 
 
 class Distrusted(ExchangeFailed):
-    """The server does not prove that it is who we expect."""
+    """The server does not present the certificate that we expect."""
 
     def __init__(self, detail: str, *, out_of_date: bool) -> None:
         wrong = "a certificate outside its dates" if out_of_date else "another certificate than expected"
@@ -148,10 +148,10 @@ class Conversation:
 async def conversation(
     service: ServiceAddress, path: str, where: Locate, tls: ssl.SSLContext | None, deadline: float
 ) -> AsyncIterator[Conversation]:
-    """Open a conversation of its own.
+    """Open a connection to a Service for as long as the block lasts.
 
-    Connections are never shared or kept: one left over from an earlier question could lead to a pod of an older
-    roll-out, and two connections of one conversation to two different pods.
+    Connections are never shared or kept. One left over from an earlier check could lead to a pod of an older roll-out,
+    and two connections of one conversation to two different pods.
     """
     host, port = where(service)
     root = URL.build(scheme="https" if tls else "http", host=host, port=port)
@@ -175,7 +175,7 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
 
 
 def failure(error: Exception) -> ExchangeFailed:
-    """Return what an error of the library means."""
+    """Return what an error of aiohttp, of a socket or of zlib means."""
     detail = f"{type(error).__name__}: {error}"
     match error:
         case aiohttp.ClientConnectorCertificateError():

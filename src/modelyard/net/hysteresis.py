@@ -1,7 +1,7 @@
-"""When an answer counts: hysteresis between what a server says and what status shows.
+"""Hysteresis between what a server answers and what the status shows, so that one that flaps changes no status.
 
-Pure: no clock, no tasks. A good first answer is believed at once, a bad one when it stays. A server that flaps keeps
-its last steady answer.
+Pure: no clock, no tasks; the poller calls it with the time. Its counterpart are the success and failure thresholds of
+kubelet probes, and one thing more: after each turn from good to bad or back, the next has to wait.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from modelyard.core.checks import Answer
 
 BAD_IN_A_ROW: Final = 3
-"""So many bad answers it takes to disbelieve a good one, or to believe a bad one first."""
+"""How many bad answers in a row it takes to replace a good one, or to be the first answer that counts."""
 QUIET_SECONDS: Final = 30.0
-"""So long a turn from good to bad, or back, stands before the next."""
+"""How long a turn from good to bad, or back, stands before the next may follow."""
 
 _JITTER: Final = 0.1
 _SOONEST: Final = 1.0
@@ -25,21 +25,21 @@ _MOST_DOUBLINGS: Final = 16
 
 
 class Hysteresis(Struct, frozen=True):
-    """What is believed of one server, and since when."""
+    """The answer of one server that counts, and since when; its `answer` is None until one does."""
 
     answer: Answer | None = None
     bad: int = 0
     """How many bad answers came since the last good one."""
     turned: float = -inf
-    """When the belief last turned from good to bad or back. The first answer is no turn."""
+    """When the answer last turned from good to bad or back. The first answer is no turn."""
     reworded: float = -inf
-    """When it last turned, or one bad answer last took the place of another."""
+    """When it last turned, or a bad answer last replaced another bad one."""
 
     def after(self, answer: Answer, now: float) -> Hysteresis:
-        """Return what is believed once this answer came."""
+        """Return the state after this answer."""
         bad = 0 if answer.ok else self.bad + 1
         if self.answer is None and not answer.ok and bad < BAD_IN_A_ROW:
-            # A Service takes a moment until it leads to pods that have just become ready.
+            # A Service takes a moment until its endpoints hold pods that have just become ready.
             return replace(self, bad=bad)
         if self.answer is None or answer == self.answer:
             return replace(self, answer=answer, bad=bad)
@@ -50,12 +50,15 @@ class Hysteresis(Struct, frozen=True):
         return replace(self, answer=answer, bad=bad, reworded=self.reworded if answer.ok else now)
 
     def pause(self, every: float, now: float, random: float) -> float:
-        """Return how long to wait before asking again; `random` is between 0 and 1."""
+        """Return the seconds until the next poll: the interval, or a back-off while answers are bad.
+
+        `random` is between 0 and 1, and spreads polls that began together.
+        """
         wanted = every if self.bad == 0 else min(every, _SOONEST * 2 ** min(self.bad - 1, _MOST_DOUBLINGS))
         jittered = wanted * (1 - _JITTER + 2 * _JITTER * random)
         if not self._withheld:
             return jittered
-        # Ask when a turn would count again, instead of finding out a whole interval later.
+        # Poll when a turn may count again: otherwise the status would be wrong for up to a whole interval more.
         return min(jittered, max(_SOONEST, self.turned + QUIET_SECONDS - now))
 
     def _counts(self, answer: Answer, bad: int, now: float) -> bool:
@@ -69,7 +72,7 @@ class Hysteresis(Struct, frozen=True):
 
     @property
     def _withheld(self) -> bool:
-        """Whether the latest answer would have turned the belief, but for the quiet time."""
+        """Whether only the quiet time keeps the latest answer from counting."""
         if self.answer is None or self.answer.ok:
             return self.bad >= BAD_IN_A_ROW
         return self.bad == 0

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages, as far as a client that asks one thing at a time needs them. Pure."""
+"""JSON-RPC 2.0 messages, for `mcp`: what a client with one request at a time needs of them. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class NotJsonRpc(ModelyardError):
 
 
 class Fault(Struct, frozen=True):
-    """Why the other side would not do what was asked. Its words are not kept: they may change with every request."""
+    """The error of a response. Its message is dropped: it may differ each time, and equal answers must be equal."""
 
     code: int = 0
 
 
 class Message(Struct, frozen=True):
-    """Whatever the other side sent: an answer, a notification, or a request of its own."""
+    """Any message of the server: a response, a notification, or a request of its own."""
 
     id: int | str | float | None = None
     method: str = ""
@@ -32,7 +32,7 @@ class Message(Struct, frozen=True):
     error: Fault | None = None
 
     def answers(self, number: int) -> bool:
-        """Whether this is the answer to a request of ours. A fault may come without a number."""
+        """Whether this is the response to our request of this number. An error may come without one."""
         if self.method:
             return False
         return str(self.id) == str(number) or (self.id is None and self.error is not None)
@@ -42,7 +42,7 @@ _INCOMING = msgspec.json.Decoder(Message | list[Message])
 
 
 def outgoing(method: str, params: Mapping[str, Any], number: int | None) -> bytes:
-    """Return a request, or a notification when it has no number."""
+    """Return a request as JSON; None as its number makes it a notification."""
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if number is not None:
         message["id"] = number

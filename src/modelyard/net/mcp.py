@@ -1,4 +1,4 @@
-"""The handshake with an MCP server: start a session, list its tools, end the session.
+"""Answers `McpHandshake`: starts a session with an MCP server, lists its tools, ends the session.
 
 Speaks the Streamable HTTP transport of the Model Context Protocol. The server is not trusted: nothing it sends is
 shown without being cut and cleaned, and messages are the same each time, so that equal answers stay equal. No tool is
@@ -161,10 +161,10 @@ class _Session:
 
 
 async def handshake(check: McpHandshake, where: Locate = in_cluster, trust: str | None = None) -> Answer:
-    """Greet the server and say what it offers, or why it could not be asked, within `check.timeout` seconds.
+    """Return what an MCP server offers, or why that could not be found out, within `check.timeout` seconds.
 
     `trust` is the PEM text of the Secret that `check.trust` names: `tls.crt`, then `ca.crt` if there is one; None when
-    the Secret is not there. It is never asked over an unproven connection instead.
+    the Secret does not exist. The server is never asked over an unverified connection instead.
     """
     deadline = asyncio.get_running_loop().time() + check.timeout
     try:

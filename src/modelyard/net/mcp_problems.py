@@ -1,4 +1,4 @@
-"""What is wrong with an MCP server, in words that name the next step.
+"""The problems of an MCP server as condition messages that name the next step, for `mcp`.
 
 Pure. The same trouble gives the same text each time: no times, no ephemeral ports, no words of the server itself.
 """
@@ -21,7 +21,7 @@ CHECK_LOGS: Final = "look at the logs of its pods"
 
 
 class HandshakeFailed(ModelyardError):
-    """The handshake ends here, for a reason that the user can read."""
+    """The handshake cannot go on; `problem` says why, for the status."""
 
     def __init__(self, reason: Reason, wrong: str, remedy: str) -> None:
         self.problem = Problem(reason, f"the server {wrong}", remedy)
@@ -29,7 +29,7 @@ class HandshakeFailed(ModelyardError):
 
 
 def refusal(status: int, method: str, path: str, *, in_session: bool) -> HandshakeFailed:
-    """Explain an HTTP status other than success."""
+    """Return what an HTTP status other than success means for the handshake."""
     match status:
         case 401:
             remedy = "Modelyard's check sends none: let the server answer 'initialize' and 'tools/list' without them"
@@ -61,7 +61,7 @@ def refusal(status: int, method: str, path: str, *, in_session: bool) -> Handsha
 
 
 def trouble(failure: ExchangeFailed, secret: str) -> Problem:
-    """Explain why no usable answer came; the Secret is the one whose certificate was expected."""
+    """Return why no usable answer came; `secret` is the Secret whose certificate was expected."""
     message = f"the server {failure}"
     if isinstance(failure, NoAnswer):
         return Problem(Reason.NO_ANSWER, message, "check that it listens on spec.server.port on all interfaces")

@@ -1,8 +1,12 @@
-"""The scheduler of questions: asks again and again, and tells readers when the steady answer changed.
+"""The poller of checks: repeats each check on its schedule and wakes its readers when the answer has changed.
 
-Readers never wait: `look` returns at once with what is known. Questions that nobody names any more are dropped. At
-rest there is one task and one timer, however many questions there are; a task per question exists only while it is
-being asked. How a question is asked is the caller's business, and so is its time limit.
+`runtime/gather.py` calls `look` in every reconcile, `app.py` makes the one poller and registers what answers each type
+of check. Its counterpart is the kubelet's prober, for servers that no kubelet probes.
+
+- `look` never waits: it returns the answers known so far.
+- A check is polled while at least one reader names it, once for all its readers.
+- At rest there is one task and one timer, however many checks there are. A check has a task only while it is open.
+- `hysteresis` decides which answers count; the answerers have time limits of their own.
 """
 
 from __future__ import annotations
@@ -26,16 +30,16 @@ from modelyard.core.reasons import Reason
 from modelyard.net.hysteresis import Hysteresis
 
 Answerer = Callable[[Any], Awaitable[Answer]]
-"""Finds the answer to checks of the one type that it is registered for. It has a time limit of its own."""
+"""Finds the answer to a check of the type that it is registered for, within a time limit of its own."""
 
 MAX_ACTIVE: Final = 16
-"""How many questions may be at work at the same time."""
+"""How many checks may be at work at the same time."""
 ACTIVE_SECONDS: Final = 1.0
-"""A question open for longer is waiting, not working, and gives its place to the next."""
+"""A check that is open for longer waits for its server and does no work, so the next may start."""
 MAX_OPEN: Final = 256
-"""How many may be open in all, so that hundreds of servers that hang hold up nobody else."""
+"""How many checks may be open in all: those of servers that hang stay open until their time limit."""
 MAX_OPEN_PER_LANE: Final = MAX_OPEN // 4
-"""How many of these one lane may have: a namespace whose servers all hang for an hour holds up no other."""
+"""How many of these one lane may have. Without it, a namespace whose servers all hang would hold up the others."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
 _KEPT: Final = 64
@@ -47,10 +51,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Clock(Protocol):
-    """Time and chance, as the schedule needs them."""
+    """Time and chance, so that tests can choose them."""
 
     def now(self) -> float:
-        """Return seconds that only grow."""
+        """Return monotonic seconds."""
 
     def random(self) -> float:
         """Return a number between 0 and 1."""
@@ -60,10 +64,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The time that really passes."""
+    """The monotonic clock of the machine, and the event loop's timers."""
 
     def now(self) -> float:
-        """Return seconds that only grow."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     def random(self) -> float:
@@ -78,9 +82,10 @@ class SystemClock:
 
 
 class _Polled:
-    """One check, who wants to know, and what is believed.
+    """One check, its readers, and the answer that counts.
 
-    It is due at some time, or waits for its turn, or is being asked; never two of these.
+    It is in exactly one of three places: in `_due` until its time has come, in `_waiting` until its lane has a turn, or
+    open, with a task. Two tasks of one check could otherwise finish in the wrong order and bring back an old answer.
     """
 
     __slots__ = ("check", "hysteresis", "lane", "readers", "task")
@@ -94,10 +99,10 @@ class _Polled:
 
 
 class Poller:
-    """Keeps the answers to all questions fresh while `run` runs. All methods belong to the loop's thread.
+    """Keeps the answers to all checks fresh while `run` runs. Not thread-safe: all methods belong to the loop's thread.
 
-    Lanes take turns, and `lane_of` names that of a reader: who has ten thousand questions holds up nobody elsewhere. A
-    question is in the lane of its first reader.
+    Lanes take turns, so ten thousand checks in one lane do not delay those of another. `lane_of` names the lane of a
+    reader; a check is in the lane of its first reader.
     """
 
     def __init__(
@@ -121,7 +126,10 @@ class Poller:
         self._news = asyncio.Event()
 
     def look(self, reader: Hashable, checks: Collection[Check]) -> dict[Check, Answer]:
-        """Return the steady answers known so far to exactly these questions, which are all that the reader has."""
+        """Return the answers known so far, and poll exactly these checks for the reader from now on.
+
+        A check without an answer yet is left out. Checks that the reader named before, and not now, are dropped.
+        """
         wanted, before = frozenset(checks), self._named.get(reader, frozenset())
         if wanted:
             self._named[reader] = wanted
@@ -135,11 +143,11 @@ class Poller:
         return {check: answer for check, answer in known if answer is not None}
 
     def forget(self, reader: Hashable) -> None:
-        """Drop every question that only this reader has."""
+        """Drop every check that only this reader names."""
         self.look(reader, ())
 
     async def run(self) -> None:
-        """Ask until cancelled. What was being asked then is asked again by the next run."""
+        """Poll until cancelled. Checks that are open then are polled again by the next run."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._news.clear()
@@ -162,7 +170,8 @@ class Poller:
         self._waiting.discard(polled)
         if polled.task is not None:
             polled.task.cancel()
-        # Its place in the queue is given up when its time comes, which may be in an hour: not too many wait for that.
+        # A dropped check leaves the heap when its time comes, which may be in an hour. Readers that keep changing their
+        # checks would fill it until then, so it is rebuilt once most of it is dropped checks.
         if len(self._due) > 2 * len(self._polled) + _KEPT:
             self._due = [entry for entry in self._due if entry[2].readers]
             heapq.heapify(self._due)
@@ -182,16 +191,17 @@ class Poller:
             self._start(turn, group, now)
 
     def _next(self) -> _Polled | None:
-        """Take the first question of the lane whose turn it is. Lanes that have their share open have no turn."""
-        # The share shrinks with what is left, so that however many lanes are full, another finds a place.
+        """Take the first check of the lane whose turn it is; None: no lane that waits may open another one."""
+        # The share shrinks with what is left. With a fixed one, four lanes of servers that hang would leave no place.
         share = min(MAX_OPEN_PER_LANE, MAX_OPEN - len(self._open))
         return self._waiting.pop(lambda lane: self._open_in[lane] < share)
 
     def _start(self, polled: _Polled, group: asyncio.TaskGroup, now: float) -> None:
-        polled.task = group.create_task(self._put(polled))
+        polled.task = group.create_task(self._poll(polled))
         self._open[polled.task] = now
         self._open_in[polled.lane] += 1
-        # A task that is cancelled before its first step runs no code of its own, so tidying up is a callback.
+        # A task that is cancelled before its first step runs no code of its own, not even a `finally`. Without the
+        # callback its place would never be free again.
         polled.task.add_done_callback(partial(self._ended, polled))
 
     def _has_place(self, now: float) -> bool:
@@ -199,17 +209,17 @@ class Poller:
         return working < MAX_ACTIVE and len(self._open) < MAX_OPEN
 
     def _idle_seconds(self) -> float | None:
-        """How long nothing has to be started, unless news comes."""
+        """Seconds until a check may have to be started, if there is no news before; None: only news can start one."""
         now = self._clock.now()
         if not (self._due or self._waiting) or len(self._open) >= MAX_OPEN:
             return None
         if self._has_place(now):
-            # Who waits although there is a place waits for one of its own lane, and that is news.
+            # A check that waits although there is a place waits for one of its own lane to end, and that is news.
             return max(0.0, self._due[0][0] - now) if self._due else None
         turns_to_waiting = (started + ACTIVE_SECONDS for started in self._open.values())
         return min(when for when in turns_to_waiting if when > now) - now
 
-    async def _put(self, polled: _Polled) -> None:
+    async def _poll(self, polled: _Polled) -> None:
         answer = await self._answer(polled.check)
         now, before = self._clock.now(), polled.hysteresis
         polled.hysteresis = before.after(answer, now)
@@ -223,7 +233,8 @@ class Poller:
         try:
             return await self._answerers[type(check)](check)
         except Exception:
-            # Anything expected comes back as an answer, so this is a bug; it must not stop the other questions.
+            # Whatever can be expected comes back as an answer, so this is a bug. Raised, it would end the task group,
+            # and with it every other check.
             _log.exception("a question could not be asked", check=type(check).__name__)
             return _BROKEN
 

@@ -1,8 +1,8 @@
-"""Look at weights where they come from: which version is there, how long it is, what its GGUF header says.
+"""Answers `RemoteWeights`: which version of a Model's weights its source has, how long it is, what its header says.
 
 One GET for the first bytes, closed as soon as they tell enough: at once, if the version was read before. A HEAD would
 be refused where a URL is signed for GET, as hubs and object stores do, and would leave the header unread. Nothing is
-stored, and no credentials are sent: pods fetch with theirs, so failing here keeps nobody from being served.
+stored, and no credentials are sent: pods fetch with theirs, so a failure here keeps no model from being served.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _log = structlog.get_logger(__name__)
 
 
 class SourceChecker:
-    """Looks at weights, and reads no header twice: vocabularies make them megabytes long."""
+    """Checks sources, and reads the header of a version only once: vocabularies make headers megabytes long."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._seen: dict[tuple[str, bool], dict[str, Any]] = {}
 
     async def check(self, check: RemoteWeights) -> Answer:
-        """Say what is at the URL, or why that could not be seen."""
+        """Return what is at the URL, or why that could not be found out."""
         place = (check.url, check.gguf)
         answer = await check_source(check, self._guard, self._seen.get(place, _NOTHING))
         if answer.ok:
-            # Taken out and put back, so that the first one is always the one that was seen longest ago.
+            # Taken out and put back, so that the first entry is always the least recently used one.
             self._seen.pop(place, None)
             self._seen[place] = answer.value
         if len(self._seen) > _MOST_REMEMBERED:
@@ -68,9 +68,9 @@ class SourceChecker:
 
 
 async def check_source(check: RemoteWeights, guard: Guard, before: Mapping[str, Any] = _NOTHING) -> Answer:
-    """Say what is at the URL, or why that could not be seen. A file without a readable header is there all the same.
+    """Return what is at the URL, or why that could not be found out. A file without a readable header is there as well.
 
-    `before` is what was seen last. It is told again if the file is still the same by its ETag.
+    `before` is the value of the last answer. It is returned again if the file is still the same by its ETag.
     """
     last = HEADER_LIMIT - 1 if check.gguf else 0
     host = _host(check.url)
@@ -94,7 +94,7 @@ async def _seen(reply: Reply, check: RemoteWeights, before: Mapping[str, Any]) -
 
 
 def _length(reply: Reply) -> int | None:
-    """Return the length of the whole file; None: not known."""
+    """Return the length of the whole file; None: the server does not say."""
     if reply.header("Content-Encoding").lower() not in ("", "identity"):
         # What is packed on the way has another length than the file.
         return None

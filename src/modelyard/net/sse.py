@@ -1,7 +1,7 @@
-"""Server-sent events, read as they come.
+"""Server-sent events (SSE), decoded as they come, for the streams of `mcp`.
 
-Keeps the data of `message` events and nothing else: no reconnection, no event ids. Memory is bounded by whoever feeds
-it, because it never holds more than it was fed.
+Keeps the data of `message` events and nothing else: no reconnection, no event ids. It never holds more than it was fed,
+so the limit of the reply that feeds it bounds its memory.
 """
 
 from __future__ import annotations

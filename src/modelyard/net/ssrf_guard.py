@@ -1,9 +1,10 @@
-"""HTTP to addresses that users wrote: where they lead is checked before anything is sent.
+"""The guard against SSRF: HTTP to URLs that users wrote, and to allowed addresses only, for `source_check`.
 
-Each host is looked up once, every address that it has must be allowed, and only these are dialled; the Host header and
-the TLS name stay those of the URL. Redirects are followed by hand: each hop is checked like the first, and none leads
-from https to http. No hop gets credentials, cookies or user-info. Time, hops and bytes are bounded, and no proxy of the
-environment is used. Errors are those of `http_exchange`, and one more:
+A user who may create a Model must not make the operator dial what only the operator can reach: other pods, the API
+server, the metadata service of the cloud. So each host is looked up once, every address that it has must be allowed,
+and only these are dialled; the Host header and the TLS name stay those of the URL. Redirects are followed by hand: each
+hop is checked like the first, and none leads from https to http. No hop gets credentials, cookies or user-info. Time,
+hops and bytes are bounded, and no proxy of the environment is used. Errors are those of `http_exchange`, and one more:
 
 ExchangeFailed
 └── NotAllowed   the address policy keeps us from dialling
@@ -48,18 +49,18 @@ class NotAllowed(ExchangeFailed):
 
 
 class Guard(Struct, frozen=True):
-    """What may be dialled, and the means to do so."""
+    """What guarded sessions share: the resolver, the addresses permitted besides public ones, and their limits."""
 
     resolve: Resolve
     exceptions: Permitted = Permitted()
     tls: ssl.SSLContext | None = None
-    """Whom to trust; None: the authorities that the system trusts."""
+    """The authorities to trust; None: those of the system."""
     seconds: float = 30.0
-    """How long one visit may take in all."""
+    """How long one session may take in all."""
 
 
 class GuardedSession:
-    """Requests to what users wrote, until a deadline on the loop's clock."""
+    """GET requests to URLs that users wrote, until a deadline on the loop's clock."""
 
     def __init__(self, session: aiohttp.ClientSession, pinned: _PinnedResolver, deadline: float) -> None:
         self._session = session
@@ -68,7 +69,7 @@ class GuardedSession:
 
     @asynccontextmanager
     async def get(self, url: str, span: str = "", limit: int = BODY_LIMIT) -> AsyncIterator[Reply]:
-        """Ask for a URL, or for a span of its bytes; the reply can be read until the block ends."""
+        """Get a URL, or a span of its bytes; the reply can be read until the block ends."""
         target = _target(_parsed(url))
         for _ in range(MAX_REDIRECTS + 1):
             async with self._send(target, {"Range": span} if span else {}) as response:
@@ -91,7 +92,7 @@ class GuardedSession:
 
 @asynccontextmanager
 async def guarded_session(guard: Guard) -> AsyncIterator[GuardedSession]:
-    """Open a visit of its own. Nothing is shared with others: neither connections nor looked-up addresses."""
+    """Open a session. Sessions share nothing, neither connections nor looked-up addresses."""
     pinned = _PinnedResolver(guard)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
@@ -107,14 +108,17 @@ async def guarded_session(guard: Guard) -> AsyncIterator[GuardedSession]:
 
 
 class _PinnedResolver(AbstractResolver):
-    """Looks up each host once, and opens sockets only to addresses that were found to be allowed."""
+    """A resolver that looks up each host once and lets sockets be opened only to addresses that were checked.
+
+    Looked up a second time, a host could have another address than the one that was checked (DNS rebinding).
+    """
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._hosts: dict[str, tuple[Address, ...]] = {}
 
     async def check(self, url: URL) -> None:
-        """Look up the host of a URL and refuse it if any of its addresses is not allowed."""
+        """Look up the host of a URL; `NotAllowed` if any of its addresses is."""
         host = url.raw_host or ""
         if host in self._hosts:
             return
@@ -127,7 +131,7 @@ class _PinnedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return the addresses that were checked. A second lookup could give others."""
+        """Return the addresses that were checked, without another lookup."""
         addresses = self._hosts.get(host)
         if not addresses:
             raise OSError("this host has no address")
@@ -159,7 +163,7 @@ def _parsed(text: str) -> URL:
 
 
 def _target(url: URL) -> URL:
-    """Return a URL that can be asked, without its user-info, which would become a header."""
+    """Return a URL that can be requested, without its user-info, which would become a header."""
     if url.scheme not in _SCHEMES or not url.raw_host:
         raise Unreadable("does not lead to an http or https URL", f"scheme {url.scheme[:64]!r}")
     return url.with_user(None)

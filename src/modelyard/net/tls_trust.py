@@ -1,4 +1,4 @@
-"""TLS towards a server whose certificate is known in advance.
+"""TLS towards a Service whose certificate lies in a Secret that we know, for `mcp`.
 
 Two ways to be trusted, and no third: present the very certificate that is expected, whatever names it carries; or
 present one that its authorities issued for the Service's name.
@@ -20,7 +20,7 @@ class NoCertificate(ModelyardError):
 
 
 def tls_contexts(pem: str) -> tuple[ssl.SSLContext, ...]:
-    """Return the contexts to try in turn, for a PEM text of which the first certificate is the server's own.
+    """Return the TLS contexts to try in turn, for a PEM text whose first certificate is the server's own.
 
     Two contexts are needed because whether the name is checked must be settled before the server shows itself.
     """
