@@ -21,7 +21,7 @@ NAME = "tiny.default"
 
 
 def check(path: str = "/mcp", timeout: float = 10.0, trust: str = "") -> McpHandshake:
-    """The question, with a time limit that no friendly server comes near."""
+    """The check, with a time limit that no friendly server comes near."""
     return McpHandshake(SERVICE, path, timeout, "revision-1", trust)
 
 

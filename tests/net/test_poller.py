@@ -136,7 +136,7 @@ async def world(idle: World) -> AsyncIterator[World]:
         yield idle
 
 
-async def test_a_new_question_is_asked_at_once_and_its_reader_is_woken(world: World) -> None:
+async def test_a_new_check_is_asked_at_once_and_its_reader_is_woken(world: World) -> None:
     assert world.poller.look("reader", [check("a")]) == {}
     await world.clock.settle()
     assert world.woken == [(0.0, "reader")]
@@ -176,7 +176,7 @@ async def test_a_server_that_flaps_for_an_hour_wakes_its_reader_rarely(world: Wo
     assert len(world.woken) <= 3600 / 30 + 2
 
 
-async def test_two_readers_share_one_question_and_both_are_woken(world: World) -> None:
+async def test_two_readers_share_one_check_and_both_are_woken(world: World) -> None:
     world.poller.look("one", [check("a")])
     world.poller.look("two", [check("a"), check("b")])
     await world.clock.settle()
@@ -184,7 +184,7 @@ async def test_two_readers_share_one_question_and_both_are_woken(world: World) -
     assert Counter(reader for _, reader in world.woken) == {"one": 1, "two": 2}
 
 
-async def test_a_question_that_nobody_names_is_forgotten(world: World) -> None:
+async def test_a_check_that_nobody_names_is_forgotten(world: World) -> None:
     world.poller.look("one", [check("a")])
     world.poller.look("two", [check("a")])
     await world.clock.settle()
@@ -197,7 +197,7 @@ async def test_a_question_that_nobody_names_is_forgotten(world: World) -> None:
     assert world.poller.look("three", [check("a")]) == {}
 
 
-async def test_a_question_dropped_while_it_is_asked_is_cancelled(world: World) -> None:
+async def test_a_check_dropped_while_it_is_asked_is_cancelled(world: World) -> None:
     world.network.hangs.add("a")
     world.poller.look("reader", [check("a")])
     await world.clock.settle()
@@ -207,7 +207,7 @@ async def test_a_question_dropped_while_it_is_asked_is_cancelled(world: World) -
     assert world.woken == []
 
 
-async def test_a_question_dropped_and_named_again_at_once_is_asked_afresh(world: World) -> None:
+async def test_a_check_dropped_and_named_again_at_once_is_asked_afresh(world: World) -> None:
     world.network.hangs.add("a")
     world.poller.look("reader", [check("a")])
     await world.clock.settle()
@@ -219,7 +219,7 @@ async def test_a_question_dropped_and_named_again_at_once_is_asked_afresh(world:
     assert world.poller.look("reader", [check("a")]) == {check("a"): GOOD}
 
 
-async def test_a_new_roll_out_is_a_new_question(world: World) -> None:
+async def test_a_new_roll_out_is_a_new_check(world: World) -> None:
     old = check("a")
     new = replace(old, template="2")
     world.poller.look("reader", [old])
@@ -239,7 +239,7 @@ async def test_a_bug_in_asking_is_an_answer_and_stops_nothing(world: World) -> N
     assert answers[check("b")] == GOOD
 
 
-async def test_a_thousand_questions_that_come_together_are_asked_at_once_but_few_at_a_time(world: World) -> None:
+async def test_a_thousand_checks_that_come_together_are_asked_at_once_but_few_at_a_time(world: World) -> None:
     for number in range(1000):
         world.poller.look(number, [check(f"server-{number}")])
     for _ in range(20):
@@ -306,7 +306,7 @@ async def test_lanes_take_turns_however_long_one_of_them_is(world: World) -> Non
     assert len(world.network.asked) == 1001
 
 
-async def test_a_question_dropped_while_its_lane_is_full_is_never_asked(world: World) -> None:
+async def test_a_check_dropped_while_its_lane_is_full_is_never_asked(world: World) -> None:
     world.network.hangs = {f"hanging-{number}" for number in range(MAX_OPEN_PER_LANE)}
     for name in sorted(world.network.hangs):
         world.poller.look(f"greedy/{name}", [check(name)])
@@ -322,7 +322,7 @@ async def test_a_question_dropped_while_its_lane_is_full_is_never_asked(world: W
     assert {name for _, name in world.network.asked} == world.network.hangs
 
 
-async def test_questions_that_nobody_has_any_more_do_not_pile_up_until_their_time(world: World) -> None:
+async def test_checks_that_nobody_has_any_more_do_not_pile_up_until_their_time(world: World) -> None:
     for number in range(1000):
         world.poller.look("reader", [check(f"server-{number}", every=3600.0)])
         await world.clock.settle()
@@ -342,7 +342,7 @@ async def test_nothing_is_left_behind_when_it_ends_and_a_second_run_goes_on(idle
         assert idle.poller.look("reader", [check("a"), check("b")]) == {check("a"): GOOD, check("b"): GOOD}
 
 
-async def test_questions_named_before_it_runs_are_asked_when_it_does(idle: World) -> None:
+async def test_checks_named_before_it_runs_are_asked_when_it_does(idle: World) -> None:
     idle.poller.look("reader", [check("a")])
     async with idle.running():
         await idle.clock.settle()
@@ -378,7 +378,7 @@ async def test_the_system_clock_waits_for_the_event_or_the_time() -> None:
     assert 0 <= clock.random() < 1
 
 
-async def test_a_thousand_questions_at_rest_cost_little(world: World) -> None:
+async def test_a_thousand_checks_at_rest_cost_little(world: World) -> None:
     for number in range(1000):
         world.poller.look(number, [check(f"server-{number}")])
     for _ in range(20):

@@ -1,6 +1,7 @@
-"""The requests that Modelyard makes of the API server. Nothing is retried here.
+"""The typed client: every request that Modelyard makes of the API server, one method per verb.
 
-All that is remembered is how long a busy server asked us to wait.
+Called by `runtime`, `local` and `watch`. Nothing is retried here: callers decide what a failed write means. All that is
+remembered is how long a busy server has asked us to wait (`throttle`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from modelyard.kube.transport import Transport
 
 Observe = Callable[[str, str, int, float], None]
-"""Hears of every request: RBAC verb, resource label, HTTP status (0: no answer), seconds until the answer."""
+"""Called after every request with its RBAC verb, resource label, HTTP status (0: no answer) and seconds."""
 
 PAGE: Final = 500
 
@@ -50,7 +51,7 @@ _JSON_PATCH: Final = "application/json-patch+json"
 
 
 class Client:
-    """One API server, as one identity."""
+    """Requests to one API server with one set of credentials. Every failure is a `KubeError`."""
 
     def __init__(self, transport: Transport, observe: Observe | None = None, throttle: Throttle | None = None) -> None:
         self._transport = transport
@@ -62,11 +63,11 @@ class Client:
         await self._transport.close()
 
     async def get(self, resource: Resource, key: Key) -> Stored:
-        """Read one object."""
+        """Return one object, as the caches keep it."""
         return codec.stored(resource, await self._ask("get", resource.label, _path(resource, key)))
 
     async def get_full(self, resource: Resource, key: Key, subresource: str = "") -> Json:
-        """Read one object with everything in it, `managedFields` included."""
+        """Return one object with everything in it, `managedFields` included."""
         return codec.full(await self._ask("get", _label(resource, subresource), _path(resource, key, subresource)))
 
     async def list_page(
@@ -80,25 +81,25 @@ class Client:
         *,
         field_selector: str = "",
     ) -> Page:
-        """Read one page of a list: the first, or the one that the token of the page before leads to."""
+        """Return one page of a list: the first, or the one that the continue token of the page before leads to."""
         query = {"limit": str(limit), **selection(selector, field_selector)}
         query |= {"continue": token} if token else {}
         query |= {"resourceVersion": revision} if revision else {}
         return codec.page(resource, await self._ask("list", resource.label, _collection(resource, namespace), query))
 
     async def create(self, resource: Resource, body: Json) -> Stored:
-        """Store a new object; its metadata says where."""
+        """Create an object, at the namespace and name of its metadata, and return it as stored."""
         path = _collection(resource, body["metadata"].get("namespace", ""))
         return codec.stored(resource, await self._ask("create", resource.label, path, _AS_US, body))
 
     async def replace(self, resource: Resource, key: Key, body: Json) -> Stored:
-        """Store an object in place of the one that has its resource version."""
+        """Replace the object that still has the resource version of this one; Conflict: it has another by now."""
         return codec.stored(resource, await self._ask("update", resource.label, _path(resource, key), _AS_US, body))
 
     async def apply(
         self, resource: Resource, key: Key, body: Json, *, manager: str = FIELD_MANAGER, strict: bool = False
     ) -> Stored:
-        """Make the stored fields equal to these by server-side apply, whoever owned them.
+        """Make the stored fields equal to these by server-side apply, even those that another manager owns.
 
         If `strict`, fields that the API server does not know are refused; otherwise it leaves them out.
         """
@@ -107,7 +108,7 @@ class Client:
         return codec.stored(resource, await self._ask("patch", resource.label, path, query, body, _APPLY))
 
     async def merge_patch(self, resource: Resource, key: Key, patch: Json, subresource: str = "") -> Stored:
-        """Change the fields that the patch holds; None takes a field away."""
+        """Change the fields that the patch holds; None removes a field."""
         label, path = _label(resource, subresource), _path(resource, key, subresource)
         return codec.stored(resource, await self._ask("patch", label, path, _AS_US, patch, _MERGE_PATCH))
 
@@ -121,7 +122,7 @@ class Client:
     async def delete(self, resource: Resource, key: Key, uid: str, *, grace: int | None = None) -> None:
         """Delete exactly this object. A successor of the same name is left alone (Conflict).
 
-        A `grace` of 0 says that what the object stands for has ended already, as a node says of a pod.
+        A `grace` of 0 says that what the object stands for has ended already, as a kubelet says of a pod.
         """
         options = {
             "apiVersion": "v1",
@@ -133,20 +134,20 @@ class Client:
         await self._ask("delete", resource.label, _path(resource, key), body=options)
 
     async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Read the last lines that a container wrote, at most 64 KiB of them. There is no log before it has started."""
+        """Return the last lines of a container's log, at most 64 KiB. BadRequest: it has not started yet."""
         query = {"container": container, "tailLines": str(lines), "limitBytes": str(_LOG_BYTES)}
         path = _path(POD, Key(namespace, pod), "log")
         return (await self._ask("get", _label(POD, "log"), path, query)).decode(errors="replace")
 
     async def raw(self, path: str) -> bytes:
-        """Read what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""
+        """Return what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""
         return await self._ask("get", "raw", path)
 
     @asynccontextmanager
     async def watch(
         self, resource: Resource, namespace: str, query: Mapping[str, str], *, idle: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a watch and give its lines. It breaks when the server is silent for `idle` seconds."""
+        """Open a watch and yield its lines. It breaks when the server is silent for `idle` seconds."""
         path = _collection(resource, namespace)
         async with AsyncExitStack() as stack:
             with self._observed("watch", resource.label) as answered:
@@ -197,7 +198,7 @@ class Client:
 
 
 def selection(selector: str, field_selector: str) -> dict[str, str]:
-    """Return the query that narrows a list or a watch."""
+    """Return the query parameters that narrow a list or a watch."""
     wanted = {"labelSelector": selector, "fieldSelector": field_selector}
     return {name: value for name, value in wanted.items() if value}
 

@@ -1,4 +1,4 @@
-"""What the API server sends, as values. An answer that is not what was asked for counts as no answer."""
+"""The codec: bodies of the API server as values, for `client` and `watch`. A body that does not decode is no answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Page(Struct, frozen=True):
-    """A part of a list, or all of it when there is no token for the next."""
+    """One page of a list; an empty continue token says that it is the last."""
 
     items: list[Stored]
     revision: int
@@ -46,19 +46,19 @@ _OBJECT: Final = msgspec.json.Decoder(Json)
 
 
 def stored(resource: Resource, body: bytes) -> Stored:
-    """Read one object."""
+    """Return one object, as the caches keep it."""
     with _readable():
         return Stored.from_json(resource, body)
 
 
 def full(body: bytes) -> Json:
-    """Read one object with everything in it."""
+    """Return one object with everything in it."""
     with _readable():
         return _OBJECT.decode(body)
 
 
 def page(resource: Resource, body: bytes) -> Page:
-    """Read one page of a list."""
+    """Return one page of a list."""
     with _readable():
         read = _LIST.decode(body)
         items = [Stored.from_parts(resource, raw) for raw in read.items or ()]
@@ -66,7 +66,7 @@ def page(resource: Resource, body: bytes) -> Page:
 
 
 def event(resource: Resource, line: bytes) -> tuple[str, Stored]:
-    """Read one line of a watch: what happened, and to what. An event that reports an error raises it."""
+    """Return the type and the object of one watch event. The error of an event of type ERROR is raised."""
     # No context manager here: this runs for every event.
     try:
         read = _EVENT.decode(line)

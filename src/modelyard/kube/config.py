@@ -1,7 +1,7 @@
-"""Find the cluster: `KUBECONFIG`, else the pod we run in, else `~/.kube/config`.
+"""The client configuration: from `KUBECONFIG`, else from the pod we run in, else from `~/.kube/config`.
 
-What we do not support is refused by name. A proxy, an impersonation or an auth provider that was silently left out
-would reach another server, or reach it as somebody else.
+Called by the command line. What is not supported is refused by name: with a proxy, an impersonation or an auth provider
+silently left out, we would reach another server, or reach it as another user.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a kubelet puts what a pod needs to reach the API server."""
+"""Where a kubelet mounts the token of a pod's service account and the CA of the API server."""
 
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 
 def find(environ: Mapping[str, str], *, home: Path | None = None, account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Return the way to the cluster that these environment variables stand for."""
+    """Return the connection to the cluster that these environment variables stand for."""
     listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
         return from_kubeconfig(listed)
@@ -46,7 +46,7 @@ def find(environ: Mapping[str, str], *, home: Path | None = None, account: Path 
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Return the way to the cluster whose pod we are, as our service account."""
+    """Return the connection to the cluster that this pod runs in, as its service account."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise ConfigInvalid("environment", "KUBERNETES_SERVICE_HOST", "is not set; this is not a pod")
@@ -64,7 +64,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
 
 
 def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
-    """Return the way to the cluster of a context; of the current one when none is named."""
+    """Return the connection to the cluster of a context; empty: of the current context."""
     chosen = choose(files, context)
     cluster, place = chosen.cluster, chosen.cluster_place
     authority = _authority(cluster, place)

@@ -1,4 +1,4 @@
-"""Where the API server is, whom to trust there, and who we are."""
+"""The connection to an API server as a value: its address, the CA to trust, our credentials. Made by `config`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from modelyard.kube.credentials import Credentials
 
 
 class Connection(Struct, frozen=True):
-    """Everything that is needed to reach one API server."""
+    """Everything that a transport needs to reach one API server; client-go calls it rest.Config."""
 
     server: str
     """The URL, without a slash at its end. It may have a path."""
     credentials: Credentials
     namespace: str = "default"
-    """Where things go that name no namespace."""
+    """The namespace of objects that name none."""
     authority: str = ""
     """The certificates (PEM) that the server's must descend from; empty: those that the system trusts."""
     authority_file: Path | None = None
@@ -24,4 +24,4 @@ class Connection(Struct, frozen=True):
     server_name: str = ""
     """The name that the server's certificate must carry; empty: the host of the URL."""
     verify: bool = True
-    """False: believe any server. Only a kubeconfig that says so makes it False."""
+    """False: accept any certificate. Only `insecure-skip-tls-verify` of a kubeconfig makes it False."""

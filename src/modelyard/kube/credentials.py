@@ -1,7 +1,7 @@
-"""Who we are to the API server, and how that is kept current.
+"""Credentials for the API server, and how they are kept current.
 
-Tokens and certificates are replaced while we run: files are read again, plugins are asked again, and what the server
-has rejected is not used a second time.
+`config` makes them, `transport` uses them. Tokens and certificates are replaced while we run: files are read again,
+exec plugins are run again, and what the server has rejected is not used a second time.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ REREAD_AFTER: Final = 10.0
 
 
 class Redacted(Struct, frozen=True):
-    """A value that holds secrets: however it is printed, they do not show."""
+    """A value that holds secrets: none of its fields is ever printed."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Hide them from pretty-printed tracebacks, too."""
+        """Return nothing: pretty-printed tracebacks would show the fields."""
         return []
 
 
 class Identity(Redacted, frozen=True):
-    """What we show to the server: a bearer token, a client certificate with its key (PEM), or neither."""
+    """What we authenticate with: a bearer token, a client certificate with its key (PEM), or neither."""
 
     token: str = ""
     certificate: bytes = b""
@@ -40,13 +40,13 @@ class Identity(Redacted, frozen=True):
 
 
 class Credentials(Protocol):
-    """Where an identity comes from."""
+    """The source of an identity."""
 
     async def current(self) -> Identity:
-        """Return the identity to use now; NoCredentials when there is none."""
+        """Return the identity to use now; NoCredentials: there is none."""
 
     def rejected(self, identity: Identity) -> None:
-        """Hear that the server does not accept this identity any more."""
+        """Take note that the server has answered 401 to this identity."""
 
 
 class StaticCredentials:
@@ -56,19 +56,19 @@ class StaticCredentials:
         self._identity = identity
 
     async def current(self) -> Identity:
-        """Return it."""
+        """Return the one identity."""
         return self._identity
 
     def rejected(self, identity: Identity) -> None:
-        """Nothing else can be offered."""
+        """Do nothing: there is no other identity to offer."""
 
 
 Fetch = Callable[[], Awaitable[tuple[Identity, float]]]
-"""Gets an identity and says for how many seconds it is good."""
+"""Returns an identity and for how many seconds it is good."""
 
 
 class RenewedCredentials:
-    """An identity that is fetched again when it gets old or is rejected, once for all who wait for it."""
+    """An identity that is fetched again when it is old or was rejected, once for all requests that wait for it."""
 
     def __init__(self, fetch: Fetch, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetch, self._clock = fetch, clock
@@ -78,16 +78,20 @@ class RenewedCredentials:
         self._lock = asyncio.Lock()
 
     async def current(self) -> Identity:
-        """Return the identity held, or a new one."""
+        """Return the identity held, or a new one if that is too old."""
         if self._held is not None and self._fresh:
             return self._held
+        # Without the lock, every request that finds the identity too old would run the exec plugin.
         async with self._lock:
             if self._held is None or not self._fresh:
                 self._held = await self._renew()
             return self._held
 
     def rejected(self, identity: Identity) -> None:
-        """Fetch again at the next use, unless somebody has done so meanwhile."""
+        """Fetch again at the next use.
+
+        A late 401 to an identity that has been replaced meanwhile says nothing about the new one.
+        """
         if identity == self._held:
             self._accepted = False
 
@@ -108,7 +112,7 @@ class RenewedCredentials:
 
 
 class CredentialFiles(Struct, frozen=True):
-    """An identity that lies in files. What is not in a file is taken from `rest`."""
+    """An identity whose parts lie in files that are replaced while we run; parts without a file come from `rest`."""
 
     rest: Identity = Identity()
     token: Path | None = None
@@ -116,7 +120,7 @@ class CredentialFiles(Struct, frozen=True):
     key: Path | None = None
 
     async def fetch(self) -> tuple[Identity, float]:
-        """Read the files, off the event loop."""
+        """Return the identity, read in a thread: a volume that hangs must not stop the event loop."""
         return await asyncio.to_thread(self._read), REREAD_AFTER
 
     def _read(self) -> Identity:

@@ -1,19 +1,19 @@
-"""What the API server, or the way to it, can answer instead of what was asked for.
+"""Errors of the API server and of the way to it, as classes: what apimachinery tells by the reason of a Status.
 
 ModelyardError
-├── ConfigInvalid            the kubeconfig or the service account cannot be used; a person must mend it
+├── ConfigInvalid            the kubeconfig or the service account cannot be used; the user has to correct it
 └── KubeError                an answer other than success; also everything below that has no class of its own
-    ├── BadRequest      400  we asked nonsense
-    ├── Unauthorized    401  the server does not know us
+    ├── BadRequest      400  the request makes no sense
+    ├── Unauthorized    401  the server does not accept our credentials
     ├── Forbidden       403  a rule is missing, or an admission check said no
     ├── NotFound        404  the object or the whole resource is absent
     ├── Conflict        409  the object is not what we thought it was
-    │   └── AlreadyExists    somebody has created it before
+    │   └── AlreadyExists    there is an object of this name
     ├── Gone            410  the history that we asked for is forgotten
     ├── Invalid         422  the object breaks a rule of its schema; `causes` names the fields
     ├── TooManyRequests 429  come back after `retry_after`
     └── Unavailable     5xx  or no answer at all; `uncertain` says whether it may have been done
-        └── NoCredentials    we cannot even say who we are
+        └── NoCredentials    there is nothing to authenticate with
 
 A body is quoted only when it is a Status object, and cut short, so that no secret reaches a log.
 """
@@ -38,7 +38,7 @@ _MAYBE_DONE: Final = frozenset({500, 502, 504})
 
 
 class ConfigInvalid(ModelyardError):
-    """The way to the cluster is described wrongly."""
+    """The configuration of the client is wrong: `source` is the file, `field` the field, `wrong` the mistake."""
 
     def __init__(self, source: str, field: str, wrong: str) -> None:
         super().__init__(f"{source}: {field}: {wrong}" if field else f"{source}: {wrong}")
@@ -46,14 +46,14 @@ class ConfigInvalid(ModelyardError):
 
 
 class Cause(Struct, frozen=True):
-    """One field that the server objects to."""
+    """One field that the server refuses, and why."""
 
     field: str = ""
     message: str = ""
 
 
 class KubeError(ModelyardError):
-    """A request was not answered with success. The status is 0 when there was no answer."""
+    """A request was not answered with success. A status of 0: it was not answered at all."""
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -105,15 +105,15 @@ class Invalid(KubeError):
 
 
 class TooManyRequests(KubeError):
-    """The server asks us to wait."""
+    """The server asks us to wait for `retry_after` seconds."""
 
 
 class StillBusy(TooManyRequests):
-    """The server asked us to wait a moment ago, so it was not asked again."""
+    """The server asked us to wait a moment ago, so the request was not sent."""
 
 
 class Unavailable(KubeError):
-    """The server could not answer, or could not be reached."""
+    """The server could not answer, or could not be reached. `uncertain`: what was asked may have been done."""
 
     def __init__(
         self, status: int, reason: str, message: str, *, retry_after: float = 0.0, uncertain: bool = False

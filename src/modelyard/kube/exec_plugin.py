@@ -1,6 +1,6 @@
-"""Credentials from a command, as `client.authentication.k8s.io/v1` and `v1beta1` describe it.
+"""Credentials from an exec plugin of a kubeconfig: the API `client.authentication.k8s.io`, `v1` and `v1beta1`.
 
-The command is run without a terminal and within a bounded time. What it prints is never shown; of its complaints, the
+The command is run without a terminal and within a bounded time. Its output is never shown; of its standard error, the
 beginning is.
 """
 
@@ -62,14 +62,14 @@ _CREDENTIAL: Final = msgspec.json.Decoder(_Credential)
 
 
 class ExecPlugin(Struct, frozen=True):
-    """A command that prints an identity. `cluster` is shown to it where the kubeconfig asks for that."""
+    """A command that prints an ExecCredential. `cluster` is passed to it where `provideClusterInfo` is set."""
 
     command: Command
     cluster: dict[str, Any] | None = None
     time_limit: float = _TIME_LIMIT
 
     async def fetch(self) -> tuple[Identity, float]:
-        """Run the command; return the identity and for how many seconds it is good."""
+        """Run the command, and return the identity and for how many seconds it is good."""
         try:
             async with asyncio.timeout(self.time_limit):
                 printed = await self._run()

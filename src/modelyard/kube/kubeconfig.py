@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Extension(Struct, frozen=True):
-    """Something that another program keeps in the file."""
+    """Data that another program keeps in the file."""
 
     name: str
     extension: Any = None
 
 
 class Cluster(Struct, frozen=True, rename="kebab"):
-    """Where a server is and whom to trust there."""
+    """A cluster: the address of its API server, and the CA to trust."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -40,7 +40,7 @@ class Cluster(Struct, frozen=True, rename="kebab"):
 
 
 class User(Redacted, frozen=True, rename="kebab"):
-    """Who to be there."""
+    """A user: how to authenticate."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -55,7 +55,7 @@ class User(Redacted, frozen=True, rename="kebab"):
 
 
 class Context(Struct, frozen=True):
-    """A cluster, a user and a namespace that belong together."""
+    """A context: a cluster, a user and a namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -120,7 +120,7 @@ class _Entry(Protocol[T_co]):
 
 
 class Chosen(Struct, frozen=True):
-    """What one context leads to, each with its place."""
+    """What one context resolves to, each part with its place in the files."""
 
     cluster: Cluster
     cluster_place: Place
@@ -130,7 +130,7 @@ class Chosen(Struct, frozen=True):
 
 
 def choose(files: Sequence[Path], context: str = "") -> Chosen:
-    """Return what a context leads to; the current one when none is named."""
+    """Return what a context resolves to; empty: the current context."""
     read = {file: _read(file) for file in files if file.exists()}
     listed = ", ".join(map(str, files))
     if not read:

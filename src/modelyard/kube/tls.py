@@ -1,4 +1,4 @@
-"""TLS towards the API server: whom we trust, and the certificate we show."""
+"""TLS towards the API server: the CA that `transport` trusts, and the client certificate that it presents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def certificates(text: str) -> str:
 
 
 def tls_context(authority: str, verify: bool) -> ssl.SSLContext:
-    """Return a context that trusts this authority (PEM), the system's when it is empty, or everybody."""
+    """Return a context that trusts this CA (PEM); empty: those of the system. Without `verify` it trusts any server."""
     context = ssl.create_default_context(cadata=authority or None)
     # Python 3.13 made this a default. It refuses the authorities of many clusters for a missing key identifier, which
     # no other Kubernetes client asks for. Chain, dates and host name are verified all the same.
@@ -36,7 +36,7 @@ def tls_context(authority: str, verify: bool) -> ssl.SSLContext:
 
 
 def show_certificate(context: ssl.SSLContext, identity: Identity) -> None:
-    """Make a context answer the server's question for a client certificate."""
+    """Make a context present the client certificate of an identity."""
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         # OpenSSL reads certificates from files only. The folder is readable by us alone and gone a moment later.
         both = Path(folder, "both.pem")

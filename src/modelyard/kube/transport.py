@@ -1,4 +1,4 @@
-"""The seam between what we ask and how it travels: two methods, and one implementation over aiohttp.
+"""The transport below the client: two methods, and one implementation over aiohttp.
 
 A transport knows HTTP and credentials. It does not know what an answer means: every status is returned as it is, and
 only the absence of a complete answer is an error (`Unavailable`).
@@ -32,7 +32,8 @@ REQUEST_TIMEOUT: Final = 30.0
 _TLS_SETTINGS: Final = re.compile(r" ssl:(<[^>]*>|\S+)")
 _CONNECT_TIMEOUT: Final = 10.0
 _CONNECTIONS: Final = 64
-# The API server keeps idle connections for 90 s. Leave first, or a request meets a door that is just closing.
+# The API server closes connections that were idle for 90 s. If we did not close them first, a request could be lost
+# in one that is just being closed.
 _KEEP_ALIVE: Final = 60.0
 # etcd stores no object above a few MiB. A longer line is no event, and would only fill our memory.
 _LONGEST_LINE: Final = 32 * 1024 * 1024
@@ -64,7 +65,7 @@ class Stream(Struct, frozen=True):
 
 
 class Transport(Protocol):
-    """Carries requests to one API server."""
+    """Carries requests to one API server, as an http.RoundTripper does in client-go."""
 
     async def request(
         self,
@@ -171,7 +172,7 @@ class HttpTransport:
         return await self._send(session, ask, await credentials.current())
 
     async def _read_authority_again(self) -> None:
-        """Follow a cluster that has got a new authority. What cannot be read or used changes nothing."""
+        """Read the CA file again: the CA of the cluster may have been rotated. What cannot be read changes nothing."""
         if file := self._connection.authority_file:
             with suppress(OSError, UnicodeDecodeError):
                 self._authority = certificates(await asyncio.to_thread(file.read_text))
@@ -238,7 +239,7 @@ def _session(connections: int) -> aiohttp.ClientSession:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what aiohttp raises into what it means to us: was the request sent or not?"""
+    """Turn what aiohttp raises into `Unavailable`, which says whether the request may have been carried out."""
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:

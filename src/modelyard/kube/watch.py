@@ -1,8 +1,10 @@
-"""Keep a sink equal to what the API server stores, for as long as it runs.
+"""List and watch: keep a sink equal to what the API server stores, until cancelled.
 
-The first state comes over the same stream as the changes (WatchList) where the server can do that, else from a paged
-list. A stream that ends is resumed where it ended; only when the server has forgotten that point, or has not reached it
-because an old backup was restored, is everything read again. No trouble ends it: the sink hears of it, and of its end.
+The counterpart of client-go's Reflector and of kube-rs' watcher; one runs per resource, in the runtime and in the node
+of one machine. The first state comes over the same stream as the changes (WatchList) where the server can do that, else
+from a paged LIST. A stream that ends is resumed where it ended; only when the server has forgotten that point, or has
+not reached it because an old backup was restored, is everything read again. No error ends it: the sink is told of the
+error, and of its end.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _WATCH_SECONDS: Final = 300
 
 
 class Target(Struct, frozen=True):
-    """What to follow: a resource, in one namespace or (empty) in all, narrowed by selectors."""
+    """What to watch: a resource, in one namespace or (empty) in all, narrowed by selectors."""
 
     resource: Resource
     namespace: str = ""
@@ -43,19 +45,19 @@ class Target(Struct, frozen=True):
 
 
 class Sink(Protocol):
-    """Who is kept equal to the server."""
+    """What is kept equal to the server: a cache, or client-go's Store."""
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take these as everything there is at this revision, which is lower than before after a restore."""
+        """Replace everything by these objects. The revision is lower than before after a restore of an old backup."""
 
     def upsert(self, item: Stored) -> None:
-        """Take a new or changed object."""
+        """Store a new or changed object."""
 
     def remove(self, item: Stored) -> None:
         """Drop an object; its resource version is that of the deletion."""
 
     def trouble(self, error: KubeError | None) -> None:
-        """Hear why the server cannot be followed at the moment; None: it can be again."""
+        """Take note why the resource cannot be watched at the moment; None: it can be again."""
 
 
 class Timing(Struct, frozen=True):
@@ -71,11 +73,11 @@ class Timing(Struct, frozen=True):
     longest_wait: float = 30.0
     """The longest wait between tries while a resource or a rule is missing."""
     longest_outage_wait: float = 5.0
-    """The same while the server is away: it comes back without notice, and then everybody waits for us."""
+    """The same while the server is away: it comes back without notice, and every object waits for the watch then."""
 
 
 Restarted = Callable[[Resource], None]
-"""Hears that a stream which was open has to be opened again."""
+"""Called when a watch that was open has to be opened again."""
 
 
 async def follow(
