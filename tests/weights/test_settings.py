@@ -8,7 +8,7 @@ import pytest
 
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
-from modelyard.weights.settings import FetchSettings, trust
+from modelyard.weights.settings import FetchSettings, tls_context
 from tests.net.certificates import issue
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def test_every_file_of_a_mounted_config_map_is_trusted_whatever_it_is_called(tmp
         (data / name).write_text(issue(name, authority=True).pem)
         (mounted / name).symlink_to(f"..data/{name}")
     (mounted / "README").write_text("These are of the company.")
-    assert len(trust(mounted).get_ca_certs()) == len(trust(None).get_ca_certs()) + 2
+    assert len(tls_context(mounted).get_ca_certs()) == len(tls_context(None).get_ca_certs()) + 2
 
 
 def test_a_folder_without_certificates_is_named(tmp_path: Path) -> None:
     with pytest.raises(FetchFailed, match=f"{tmp_path} holds no certificate"):
-        trust(tmp_path)
+        tls_context(tmp_path)

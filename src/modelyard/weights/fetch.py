@@ -28,7 +28,7 @@ from modelyard.weights.manifest import Choice, Kept
 from modelyard.weights.names import MANIFEST, is_ours
 from modelyard.weights.partial import Partial, sweep
 from modelyard.weights.progress import Progress, Say
-from modelyard.weights.settings import FetchSettings, trust
+from modelyard.weights.settings import FetchSettings, tls_context
 from modelyard.weights.transfer import retried, stage
 from modelyard.weights.types import FetchRequest, Refresh, RetryPolicy, SourceFile
 
@@ -88,7 +88,7 @@ def _refuse_unfit(source: Source, request: FetchRequest) -> None:
 
 async def _fetch_alone(job: _Fetch) -> Choice:
     try:
-        tls = trust(job.request.ca)
+        tls = tls_context(job.request.ca)
         async with downloads(tls, job.retry) as client:
             for _ in range(_ROUNDS - 1):
                 with suppress(Changed):
@@ -120,7 +120,7 @@ async def _look(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> tuple[So
     """Ask upstream which files there are. The libraries of a source are loaded only for that source."""
     match job.source:
         case Web():
-            return (await client.probe(_known(SourceFile(job.source.name, job.source.url), job.request)),)
+            return (await client.describe(_known(SourceFile(job.source.name, job.source.url), job.request)),)
         case Hub():
             from modelyard.weights import hub  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ async def _look_in_bucket(job: _Fetch, source: S3, client: Downloads) -> tuple[S
 
     bucket = Bucket(source.bucket, job.settings, job.request.ca)
     if not source.key.endswith("/"):
-        return (await client.probe(_known(bucket.one(source), job.request)),)
+        return (await client.describe(_known(bucket.one(source), job.request)),)
     found = {file.name: file for file in await bucket.below(source)}
     return tuple(found[name] for name in choose(found, job.request.files, everything=job.request.everything))
 

@@ -56,7 +56,7 @@ class Downloads:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
-    async def probe(self, upstream: SourceFile) -> SourceFile:
+    async def describe(self, upstream: SourceFile) -> SourceFile:
         """Return the file with what its server says of it. A GET: URLs may be signed for nothing else."""
         async with self._answer(upstream, {}) as response:
             size, etag = _length(response, upstream), _etag(response)

@@ -50,7 +50,7 @@ async def files_of(
     files = {file.name: file for file in _listed(info)}
     names = choose(files, (hub.file,) if hub.file else request.files, everything=request.everything)
     commit = info.sha or hub.revision
-    return tuple(_upstream(hub, files[name], commit, settings) for name in names)
+    return tuple(_source_file(hub, files[name], commit, settings) for name in names)
 
 
 def _listed(info: ModelInfo) -> tuple[_File, ...]:
@@ -97,7 +97,7 @@ def _unreadable() -> FetchFailed:
     return FetchFailed(Code.BAD_SOURCE, message, "check HF_ENDPOINT, and proxies on the way")
 
 
-def _upstream(hub: Hub, file: _File, commit: str, settings: FetchSettings) -> SourceFile:
+def _source_file(hub: Hub, file: _File, commit: str, settings: FetchSettings) -> SourceFile:
     token = settings.hf_token
     name = safe_name(file.name)
     return SourceFile(

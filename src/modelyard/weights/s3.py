@@ -61,9 +61,9 @@ class Bucket:
                     break
         except exceptions.BaseError as error:
             raise _failure(error, source) from error
-        return tuple(self._upstream(item, source.key) for item in _some(found, source))
+        return tuple(self._source_file(item, source.key) for item in _some(found, source))
 
-    def _upstream(self, item: ObjectMeta, prefix: str) -> SourceFile:
+    def _source_file(self, item: ObjectMeta, prefix: str) -> SourceFile:
         etag = item["e_tag"] or ""
         name = safe_name(item["path"].removeprefix(prefix))
         return SourceFile(name, self._url(item["path"]), size=item["size"], etag=etag, validator=etag)

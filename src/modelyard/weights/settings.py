@@ -67,7 +67,7 @@ def _endpoint(environ: Mapping[str, str], name: str) -> str:
     return address
 
 
-def trust(ca: Path | None) -> ssl.SSLContext:
+def tls_context(ca: Path | None) -> ssl.SSLContext:
     """Return the roots of the system, and those of a file or folder besides."""
     context = ssl.create_default_context()
     for file in authorities(ca) if ca else ():
