@@ -23,6 +23,7 @@ from modelyard.kube.errors import Forbidden, KubeError, NotFound
 from modelyard.kube.log_tail import tail_log
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.addresses import Permitted, permitted
+from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
@@ -62,7 +63,10 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def poll(client: Client, wake: Callable[[Item], None]) -> Poller:
         return Poller(answerers(client, guard, locate), wake, lane_of=lambda item: item.key.namespace)
 
-    operator = Operator(ALL, settings, connect, poll)
+    def call(_: Client, wake: Callable[[Item], None]) -> Poller:
+        return Poller(callers(), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
+
+    operator = Operator(ALL, settings, connect, poll, call)
     asyncio.get_running_loop().set_exception_handler(unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -80,6 +84,11 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
         RemoteWeights: SourceChecker(guard).check,
         LogTail: partial(tail_log, client),
     }
+
+
+def callers() -> dict[type[Check], Answerer]:
+    """Return what makes each type of call. A new type is registered here and nowhere else. No kind has any yet."""
+    return {}
 
 
 def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.ports import free_ports
 from modelyard.manifests.crd import crd
+from modelyard.net.attempts import Attempts
 from modelyard.net.poller import Poller
 from modelyard.runtime.manager import Operator, Settings
 from tests.support.mcps import condition
@@ -54,6 +55,7 @@ async def operating(cluster: Cluster, namespace: str, *kinds: Any, port: int = 0
         ),
         lambda metrics: Client(HttpTransport(connection), observe=metrics.requested),
         lambda _, wake: Poller({}, wake, lane_of=hash),
+        lambda _, wake: Poller({}, wake, lane_of=hash, outset=Attempts()),
     )  # fmt: skip
     task = asyncio.create_task(operator.run())
     try:

@@ -16,7 +16,7 @@ import yaml
 from msgspec import Struct, field
 
 from modelyard.core import names
-from modelyard.core.checks import Answer
+from modelyard.core.checks import Answer, Check
 from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import Child, Outcome, Plan
 from modelyard.core.policy import Policy
@@ -136,7 +136,7 @@ def play(kind: Kind, case: Case) -> Situation:
     decided = kind.decided(obj, seen)
     make_plan = kind.finalize if stored.meta.deleting and kind.finalize else kind.plan
     plan = make_plan(obj, seen, *decided)
-    outcome = _carried_out(stored, plan, seen)
+    outcome = _carried_out(stored, plan, seen, case.answers)
     said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
     memory = decided[0].memory if kind.memory else None
     status = summary(kind, stored, said, outcome.warning, timestamp(NOW), memory)
@@ -178,7 +178,7 @@ def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case
 
 
 def _answers(asked: Iterable[Asked], told: tuple[Told, ...]) -> dict[Asked, Answer]:
-    return {read: _answer(one) for read in asked for one in _to(read, told)}
+    return {read: _answer(one) for read in asked for one in _to(read.check, told)}
 
 
 def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Lookup) -> dict[Key, Stored]:
@@ -194,8 +194,8 @@ def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Look
     return {item.meta.key: hashed(item, obj.meta.uid) if read.resource == SECRET else item}
 
 
-def _to(read: Asked, answers: tuple[Told, ...]) -> list[Told]:
-    question = msgspec.to_builtins(read.check)
+def _to(check: Check, answers: tuple[Told, ...]) -> list[Told]:
+    question = msgspec.to_builtins(check)
     return [told for told in answers if not differences(told.to, question)]
 
 
@@ -203,14 +203,15 @@ def _answer(told: Told) -> Answer:
     return Answer(told.ok, told.reason, told.message, told.value)
 
 
-def _carried_out(owner: Stored, plan: Plan, seen: Seen) -> Outcome:
+def _carried_out(owner: Stored, plan: Plan, seen: Seen, told: tuple[Told, ...]) -> Outcome:
     if plan.blocked:
         return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
     found = (items for read, items in seen.found.items() if not isinstance(read, Every))
     live = {(item.resource, item.meta.key): item for items in found for item in items.values()}
     children = ((child, Key(owner.meta.namespace, child.name)) for child in plan.apply)
     stored = tuple(live.get((child.resource, key)) or _created(owner, child) for child, key in children)
-    return Outcome(stored=stored, deleted=plan.delete, requeue_after=plan.requeue_after)
+    results = {call: _answer(one) for call in plan.calls for one in _to(call, told)}
+    return Outcome(stored=stored, deleted=plan.delete, results=results, requeue_after=plan.requeue_after)
 
 
 def _created(owner: Stored, child: Child | CreateOnly) -> Stored:

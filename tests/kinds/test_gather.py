@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from modelyard.core import names
-from modelyard.core.checks import LogTail
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.objects import Metadata, Stored
 from modelyard.core.plan import Outcome
 from modelyard.core.resources import DEPLOYMENT, Key

@@ -35,15 +35,18 @@ class Unasked:
     def look(self, _reader: Item, _checks: Collection[Check]) -> dict[Check, Answer]:
         return {}
 
+    def known(self, _reader: Item) -> dict[Check, Answer]:
+        return {}
+
     def forget(self, _reader: Item) -> None:
         pass
 
 
 async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_service():
-    interest, woken = Dependents(), set[Item]()
+    dependents, woken = Dependents(), set[Item]()
 
     def changed(old: Stored | None, new: Stored | None) -> None:
-        woken.update(interest.woken_by(MODEL.resource, old, new))
+        woken.update(dependents.woken_by(MODEL.resource, old, new))
 
     models = Cache(MODEL.resource, changed, nobody)
     others = {resource: Cache(resource, nobody, nobody) for resource in INFERENCE_SERVICE.watches}
@@ -54,6 +57,14 @@ async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_ser
         return await status(404, "NotFound")(request)
 
     async with serving(no_secret_but_an_edit) as server, client_of(server) as client:
-        gather = Gather(client, {**others, MODEL.resource: models}, interest, Unasked(), VirtualClock(), Policy())
+        gather = Gather(
+            client,
+            {**others, MODEL.resource: models},
+            dependents,
+            checks=Unasked(),
+            calls=Unasked(),
+            clock=VirtualClock(),
+            policy=Policy(),
+        )
         await gather(READER, INFERENCE_SERVICE, decode(INFERENCE_SERVICE, CHAT))
     assert woken == {READER}

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from modelyard.core.calls import Call
+from modelyard.core.checks import Answer, Check
 from modelyard.core.conditions import Problem
 from modelyard.core.objects import Json, Stored
 from modelyard.core.resources import Key, Ref, Resource
@@ -87,6 +89,8 @@ class Plan(Struct, frozen=True):
 
     apply: tuple[Child | CreateOnly, ...] = ()
     delete: tuple[Ref, ...] = ()
+    calls: tuple[Call, ...] = ()
+    """What machines outside the cluster are asked to do, once everything above is done."""
     blocked: Problem | None = None
     requeue_after: RequeueAfter | None = None
 
@@ -98,6 +102,8 @@ class Outcome(Struct, frozen=True):
     deleted: tuple[Ref, ...] = ()
     restored: tuple[str, ...] = ()
     """Fields of ours that somebody had changed and that were put back."""
+    results: Mapping[Check, Answer] = {}
+    """The results of calls that are known so far. A call that is under way, or was just begun, has none."""
     problem: Problem | None = None
     """What kept the plan from being carried out."""
     refused: Mapping[str, Problem] = {}

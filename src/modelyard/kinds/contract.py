@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, structs
 
 from modelyard.core import names
+from modelyard.core.calls import Call
 from modelyard.core.checks import Answer, Check
 from modelyard.core.conditions import Problem
 from modelyard.core.errors import ModelyardError
@@ -106,6 +107,8 @@ class Seen(Struct, frozen=True):
     found: Mapping[Lookup, Mapping[Key, Any]] = {}
     """What each read found: objects, or for `Every` their facets."""
     answers: Mapping[Asked, Answer | None] = {}
+    results: Mapping[Check, Answer] = {}
+    """The results of the calls that the last plan named, as far as they are known."""
     unserved: frozenset[Resource] = frozenset()
     """Optional resources whose definition the cluster lacks."""
     gathering: bool = False
@@ -130,6 +133,10 @@ class Seen(Struct, frozen=True):
         if read not in self.answers and not self.gathering:
             raise NotRead(read)
         return self.answers.get(read)
+
+    def result(self, call: Call) -> Answer | None:
+        """Return the result of a call of the last plan, or None while there is none; a failed call is made again."""
+        return self.results.get(call)
 
     def serves(self, resource: Resource) -> bool:
         """Return whether the cluster has the definition of an optional resource."""
@@ -200,6 +207,8 @@ class Kind(Struct, frozen=True):
     """What `plan` may create and never changes afterwards."""
     asks: tuple[type[Check], ...] = ()
     """The questions that `reads` may name."""
+    calls: tuple[type[Call], ...] = ()
+    """The types of calls that a plan may name."""
     conditions: tuple[str, ...] = ("Ready",)
     """The condition types that every object of this kind has. Types that are listed nowhere here are left alone."""
     optional_conditions: tuple[str, ...] = ()

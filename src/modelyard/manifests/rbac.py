@@ -54,7 +54,7 @@ def _of_kind(kind: Kind) -> Iterator[Grant]:
             yield Grant(child, "scale", ("patch",))
     for child in kind.creates:
         yield Grant(child, "", (*_FOLLOW, "get", "create"))
-    for check in kind.asks:
+    for check in (*kind.asks, *kind.calls):
         yield from check.grants
     for child in kind.deletes:
         yield Grant(child, "", ("delete",))

@@ -7,6 +7,8 @@ of check. Its counterpart is the kubelet's prober, for servers that no kubelet p
 - A check is polled while at least one reader names it, once for all its readers.
 - At rest there is one task and one timer, however many checks there are. A check has a task only while it is open.
 - `hysteresis` decides which answers count; the answerers have time limits of their own.
+
+A second one makes the calls of plans. There `attempts` takes the place of `hysteresis`: made until it succeeds.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from math import inf
 from typing import Any, Final, Protocol
 
 import structlog
@@ -27,8 +30,11 @@ import structlog
 from modelyard.core.checks import Answer, Check
 from modelyard.core.fair_queue import FairQueue
 from modelyard.core.reasons import Reason
+from modelyard.net.attempts import Attempts
 from modelyard.net.hysteresis import Hysteresis
 
+Belief = Hysteresis | Attempts
+"""What is believed of the latest answers to a check, or of the attempts at a call."""
 Answerer = Callable[[Any], Awaitable[Answer]]
 """Finds the answer to a check of the type that it is registered for, within a time limit of its own."""
 
@@ -42,6 +48,7 @@ MAX_OPEN_PER_LANE: Final = MAX_OPEN // 4
 """How many of these one lane may have. Without it, a namespace whose servers all hang would hold up the others."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
+_OUTSET: Final = Hysteresis()
 _KEPT: Final = 64
 _BROKEN: Final = Answer(
     False, Reason.INTERNAL_ERROR, "the check failed for a reason inside Modelyard; the operator's log has the details"
@@ -88,13 +95,13 @@ class _Polled:
     open, with a task. Two tasks of one check could otherwise finish in the wrong order and bring back an old answer.
     """
 
-    __slots__ = ("check", "hysteresis", "lane", "readers", "task")
+    __slots__ = ("belief", "check", "lane", "readers", "task")
 
-    def __init__(self, check: Check, lane: Hashable) -> None:
+    def __init__(self, check: Check, lane: Hashable, belief: Belief) -> None:
         self.check = check
         self.lane = lane
         self.readers: set[Hashable] = set()
-        self.hysteresis = Hysteresis()
+        self.belief = belief
         self.task: asyncio.Task[None] | None = None
 
 
@@ -111,8 +118,9 @@ class Poller:
         wake: Callable[[Any], None],
         lane_of: Callable[[Any], Hashable],
         clock: Clock | None = None,
+        outset: Belief = _OUTSET,
     ) -> None:
-        self._answerers = answerers
+        self._answerers, self._outset = answerers, outset
         self._wake = wake
         self._lane_of = lane_of
         self._clock = clock or SystemClock()
@@ -139,7 +147,11 @@ class Poller:
             self._drop(reader, check)
         for check in wanted - before:
             self._add(reader, check)
-        known = ((check, self._polled[check].hysteresis.answer) for check in wanted)
+        return self.known(reader)
+
+    def known(self, reader: Hashable) -> dict[Check, Answer]:
+        """Return the answers known so far to the checks that the reader named last."""
+        known = ((check, self._polled[check].belief.answer) for check in self._named.get(reader, ()))
         return {check: answer for check, answer in known if answer is not None}
 
     def forget(self, reader: Hashable) -> None:
@@ -157,7 +169,7 @@ class Poller:
     def _add(self, reader: Hashable, check: Check) -> None:
         polled = self._polled.get(check)
         if polled is None:
-            polled = self._polled[check] = _Polled(check, self._lane_of(reader))
+            polled = self._polled[check] = _Polled(check, self._lane_of(reader), self._outset)
             self._schedule(polled, self._clock.now())
         polled.readers.add(reader)
 
@@ -221,11 +233,12 @@ class Poller:
 
     async def _poll(self, polled: _Polled) -> None:
         answer = await self._answer(polled.check)
-        now, before = self._clock.now(), polled.hysteresis
-        polled.hysteresis = before.after(answer, now)
-        pause = polled.hysteresis.pause(polled.check.every, now, self._clock.random())
-        self._schedule(polled, now + pause)
-        if polled.hysteresis.answer != before.answer:
+        now, before = self._clock.now(), polled.belief
+        polled.belief = before.after(answer, now)
+        pause = polled.belief.pause(polled.check.every, now, self._clock.random())
+        if pause < inf:
+            self._schedule(polled, now + pause)
+        if polled.belief.answer != before.answer:
             for reader in tuple(polled.readers):
                 self._wake(reader)
 

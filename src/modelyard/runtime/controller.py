@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec import structs
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.clock import Clock
     from modelyard.runtime.dependents import Item
     from modelyard.runtime.events import Events
-    from modelyard.runtime.gather import Gather
+    from modelyard.runtime.gather import Gather, Outside
     from modelyard.runtime.metrics import Metrics
     from modelyard.runtime.queue import Queue
 
@@ -60,12 +61,13 @@ class Controller:
         queue: Queue[Item],
         gather: Gather,
         applier: Applier,
+        calls: Outside,
         events: Events,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._kinds, self._client, self._caches, self._queue = kinds, client, caches, queue
-        self._gather, self._applier, self._events = gather, applier, events
+        self._gather, self._applier, self._calls, self._events = gather, applier, calls, events
         self._clock, self._metrics = clock, metrics
 
     async def work(self) -> None:
@@ -149,7 +151,7 @@ class Controller:
             # Before anything acts on it: killed after the act, the next look would decide anew, and perhaps otherwise.
             stored = await self._write_status(stored, status.memory_fields(memory))
         plan = make_plan(obj, seen, *decided)
-        outcome = await self._applier.carry_out(stored, plan)
+        outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
         if stored.meta.deleting and _nothing_left(plan, outcome):
             await self._release(stored)
             return Outcome()
@@ -160,6 +162,15 @@ class Controller:
         said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
         await self._write_status(stored, status.summary(kind, stored, said, outcome.warning, self._now(), memory))
         return outcome
+
+    def _make_calls(self, item: Item, plan: Plan, outcome: Outcome) -> Outcome:
+        """See to it that the calls of a plan are made, and return the outcome with the results known so far.
+
+        Not while the plan is stuck before its calls: those of the last plan go on, so that nothing is given up halfway.
+        """
+        if outcome.problem or outcome.retry:
+            return structs.replace(outcome, results=self._calls.known(item))
+        return structs.replace(outcome, results=self._calls.look(item, plan.calls))
 
     async def _write_status(self, stored: Stored, wanted: Json) -> Stored:
         """Write what differs, if anything does, and return the object as it is stored then."""
@@ -230,7 +241,10 @@ def _skipped(error: SpecInvalid) -> str:
 
 
 def _nothing_left(plan: Plan, outcome: Outcome) -> bool:
-    return not (plan.blocked or plan.requeue_after or plan.delete or outcome.problem or outcome.retry)
+    if plan.blocked or plan.requeue_after or plan.delete or outcome.problem or outcome.retry:
+        return False
+    results = (outcome.results.get(call) for call in plan.calls)
+    return all(result is not None and result.ok for result in results)
 
 
 def _word(outcome: Outcome) -> str:

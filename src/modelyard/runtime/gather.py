@@ -31,14 +31,17 @@ if TYPE_CHECKING:
     from modelyard.runtime.dependents import Dependents
 
 
-class Questions(Protocol):
-    """Who asks programs outside the API server."""
+class Outside(Protocol):
+    """What polls the checks of reads, or makes the calls of plans: see `net/poller.py`."""
 
-    def look(self, reader: Item, probes: Collection[Check]) -> Mapping[Check, Answer]:
-        """Return the latest answers, and see to it that exactly these questions are asked."""
+    def look(self, reader: Item, checks: Collection[Check]) -> Mapping[Check, Answer]:
+        """Return the latest answers, and poll exactly these checks for the reader from now on."""
+
+    def known(self, reader: Item) -> Mapping[Check, Answer]:
+        """Return the latest answers to what the reader named last."""
 
     def forget(self, reader: Item) -> None:
-        """Stop asking for this reader."""
+        """Drop the checks that only this reader names."""
 
 
 class Gather:
@@ -49,30 +52,33 @@ class Gather:
         client: Client,
         caches: Mapping[Resource, Cache],
         dependents: Dependents,
-        questions: Questions,
+        checks: Outside,
+        calls: Outside,
         clock: Clock,
         policy: Policy,
     ) -> None:
         self._client, self._caches, self._dependents = client, caches, dependents
-        self._questions, self._clock, self._policy = questions, clock, policy
+        self._checks, self._calls, self._clock, self._policy = checks, calls, clock, policy
         self._optional = tuple(cache for resource, cache in caches.items() if resource.optional)
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what is seen of everything that this object reads, and remember that it reads it."""
-        reading = Gathering(kind, obj, Seen(self._clock.now(), self._policy, unserved=self._unserved()))
+        known = Seen(self._clock.now(), self._policy, unserved=self._unserved(), results=self._calls.known(item))
+        reading = Gathering(kind, obj, known)
         for read in reading:
             if _is_read_live(read):
                 # What was read before it, for the first time, may change while we wait for its answer.
                 self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
         self._dependents.record(item, reading.reads)
-        answers = self._questions.look(item, [asked.check for asked in reading.asked])
+        answers = self._checks.look(item, [asked.check for asked in reading.asked])
         return reading.seen({asked: answers[asked.check] for asked in reading.asked if asked.check in answers})
 
     def forget(self, item: Item) -> None:
-        """Drop what an object read and asked, once it is gone."""
+        """Drop what an object read, checked and called, once it is gone."""
         self._dependents.forget(item)
-        self._questions.forget(item)
+        self._checks.forget(item)
+        self._calls.forget(item)
 
     async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
         if isinstance(read, Named) and _is_read_live(read):

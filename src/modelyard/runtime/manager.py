@@ -18,7 +18,7 @@ from modelyard.runtime.controller import Controller
 from modelyard.runtime.drift import Drift
 from modelyard.runtime.election_thread import Leadership
 from modelyard.runtime.events import Events
-from modelyard.runtime.gather import Gather, Questions
+from modelyard.runtime.gather import Gather, Outside
 from modelyard.runtime.health import Health
 from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
@@ -50,11 +50,11 @@ class Settings(Struct, frozen=True):
     policy: Policy = Policy()
 
 
-class Asking(Questions, Protocol):
-    """Questions that are asked while `run` runs."""
+class Running(Outside, Protocol):
+    """Checks that are polled, or calls that are made, while `run` runs."""
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll or call until cancelled."""
 
 
 class Operator:
@@ -65,7 +65,8 @@ class Operator:
         kinds: Iterable[Kind],
         settings: Settings,
         connect: Callable[[Metrics], Client],
-        ask: Callable[[Client, Callable[[Item], None]], Asking],
+        poll: Callable[[Client, Callable[[Item], None]], Running],
+        call: Callable[[Client, Callable[[Item], None]], Running],
     ) -> None:
         clock = SystemClock()
         by_name = {kind.name: kind for kind in kinds}
@@ -78,8 +79,16 @@ class Operator:
         events = Events(self._client, clock, settings.identity)
         self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget))
         caches = self._informers.caches
-        self._asking = ask(self._client, self._informers.wake)
-        self._gather = Gather(self._client, caches, self._informers.dependents, self._asking, clock, settings.policy)
+        self._checks, self._calls = poll(self._client, self._informers.wake), call(self._client, self._informers.wake)
+        self._gather = Gather(
+            client=self._client,
+            caches=caches,
+            dependents=self._informers.dependents,
+            checks=self._checks,
+            calls=self._calls,
+            clock=clock,
+            policy=settings.policy,
+        )
         self._controller = Controller(
             kinds=by_name,
             client=self._client,
@@ -87,6 +96,7 @@ class Operator:
             queue=self.queue,
             gather=self._gather,
             applier=Applier(self._client, caches, drift),
+            calls=self._calls,
             events=events,
             clock=clock,
             metrics=self.metrics,
@@ -126,7 +136,8 @@ class Operator:
         self.queue.restart()
         with self._informers.leading(self._gather.forget):
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._asking.run())
+                group.create_task(self._checks.run())
+                group.create_task(self._calls.run())
                 for _ in range(self._settings.workers):
                     group.create_task(self._controller.work())
 
