@@ -1,4 +1,4 @@
-"""The wiring: the only module that knows everything."""
+"""The wiring of the operator: the only module that imports every layer. Called by `modelyard run`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def callers() -> dict[type[Check], Answerer]:
 
 
 def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody awaits, in the form of the log. A connection that breaks while it is closed is no news."""
+    """Log errors of tasks that nothing awaits. A connection that breaks while it is being closed is logged as debug."""
     if "protocol" in context:
         _log.debug("a connection ended badly", error=repr(context.get("exception")))
     else:
@@ -100,7 +100,7 @@ def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 async def shake_hands(client: Client, check: McpHandshake, locate: Locate) -> Answer:
-    """Greet an MCP server, once it is known what it must present."""
+    """Answer `McpHandshake`: read the certificate that the server must present, then do the handshake."""
     try:
         trust = await _certificates(client, check)
     except Forbidden as error:
@@ -111,7 +111,10 @@ async def shake_hands(client: Client, check: McpHandshake, locate: Locate) -> An
 
 
 async def _certificates(client: Client, check: McpHandshake) -> str | None:
-    """Return what the server must present: only the public half of the Secret ever leaves this function."""
+    """Return the certificates (PEM) that the server must present; None: plain HTTP, or the Secret does not exist.
+
+    The private key of the Secret never leaves this function.
+    """
     if not check.trust:
         return None
     try:

@@ -85,7 +85,7 @@ def _share_with_group() -> None:
     """Let the group of a volume (fsGroup) replace what is fetched: the next one to fetch may be another user of it."""
     before = os.umask(0o002)
     if before & 0o040:
-        # Somebody keeps the group out, and means it.
+        # A umask that keeps the group out altogether was set on purpose.
         os.umask(before)
 
 

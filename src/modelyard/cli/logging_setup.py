@@ -1,4 +1,4 @@
-"""How the operator writes its log: to standard error, one line per outcome."""
+"""The set-up of logging for `modelyard run`: structlog to standard error, one line per outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`modelyard`: the program."""
+"""The entry point of `modelyard`, for the console script and `python -m modelyard`."""
 
 from __future__ import annotations
 

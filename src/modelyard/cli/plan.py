@@ -1,4 +1,7 @@
-"""`modelyard plan`: what a manifest would create, without a cluster."""
+"""`modelyard plan`: what a manifest would create, without a cluster; `kubectl apply --dry-run` for our kinds.
+
+Runs the same `decode`, `reads` and `plan` as a reconcile, over the manifests of the files instead of the caches.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine is: an inference server program, and how it is told what to serve.
+"""The contract of engines: an inference server program, and the arguments by which it is told what to serve.
 
 Pure, and neutral: engines know nothing of kinds. A kind hands over the fields of its spec that the engine's `options`
 name (`msgspec.convert(spec, engine.options, from_attributes=True)`), so `options` is also the list of what the engine
@@ -45,7 +45,7 @@ class Gpus(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where an engine runs, and on what weights."""
+    """What a kind has resolved for an engine: its weights, its port and its GPUs."""
 
     model: str
     """A path, or an id that the engine resolves by itself. Empty: it knows already."""
@@ -60,11 +60,11 @@ class Place(Struct, frozen=True):
     draft_revision: str = ""
     """Of a draft model that is an id: which version of the repository; empty: its main one."""
     default_image: bool = True
-    """Whether the engine's own image runs, whose abilities are known; False: one that somebody chose."""
+    """Whether the engine's own image runs, whose flags are known; False: an image that the user chose."""
 
 
 class Launch(Struct, frozen=True):
-    """How the program is started."""
+    """The container of an engine: its arguments, command and environment, and what could not be honoured."""
 
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -86,14 +86,14 @@ class Engine(Struct, frozen=True):
     image: Callable[[Gpus], str]
     """The default image; empty when the user has to name one."""
     health: str = ""
-    """The path that answers while it is well; empty: only whether it listens is asked."""
+    """The path of its HTTP probes; empty: probes only open the port."""
     metric: str = ""
-    """What to scale by, as its metrics page calls it."""
+    """The Prometheus metric to scale by; empty: it has none."""
     user: int | None = None
     """The numeric user to run the default image as; None: the image's own, which must not be root."""
     folders: tuple[str, ...] = ()
     """Folders it writes to besides its home."""
     service_links: bool = True
-    """Whether it can live with the environment variables that Kubernetes adds for each Service."""
+    """Whether it tolerates `enableServiceLinks`: the environment variables that Kubernetes adds for each Service."""
     shared_memory: bool = False
     """Whether it runs one process for each GPU, which talk to each other through /dev/shm."""

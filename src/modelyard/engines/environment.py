@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def plain(name: str, value: str) -> Json:
-    """Return a variable with a value that anybody may see."""
+    """Return a variable with a value that is no secret."""
     return {"name": name, "value": value}
 
 

@@ -23,7 +23,7 @@ def flag(name: str, value: str | float | bool | None) -> Args:
 
 
 def positive(value: int | None) -> int | None:
-    """Return a number that means something only above zero."""
+    """Return a number above zero; None for all others, which mean that the field was left out."""
     return value if value is not None and value > 0 else None
 
 
@@ -33,7 +33,7 @@ def each(name: str, values: Iterable[str]) -> Args:
 
 
 def value_of(args: Args, *spellings: str) -> str:
-    """Return the value that arguments give to a flag; the last one counts, as it does for servers."""
+    """Return the value that arguments give to a flag; empty: none. The last one counts, as it does for servers."""
     found = ""
     for position, arg in enumerate(args):
         written, equals, value = arg.partition("=")

@@ -143,7 +143,7 @@ def _rope(options: LlamaCppOptions, place: Place) -> Args:
 
 
 def _is_unknown(rope: RopeScaling, place: Place) -> bool:
-    """Tell whether the server would refuse the method. It reads LongRoPE from the model; a fork may take the flag."""
+    """Whether the server would refuse the method. It reads LongRoPE from the model; a fork may take the flag."""
     return rope.type == "longrope" and place.default_image
 
 
@@ -195,7 +195,7 @@ def _warnings(options: LlamaCppOptions, place: Place) -> Iterator[Problem]:
 
 
 def _of_layers(gpus: Gpus) -> Iterator[Problem]:
-    """Say what the Model tells of layers in vain."""
+    """Yield what the Model says of layers without effect."""
     if gpus.layers > 0 and gpus.count < 1:
         yield ignored("hardware.gpu.layers of the Model has no effect without a GPU", "ask for one, or remove it")
     if gpus.layer_split and gpus.count < 2:

@@ -66,7 +66,7 @@ def launch(options: TgiOptions, place: Place) -> Launch:
         args=(*_unless_given(ours, options.extra_args), *options.extra_args),
         env=(
             plain("HF_HOME", CACHE),
-            # PyTorch asks who it runs as, and fails for a number without a name.
+            # PyTorch looks up the name of its user, and fails for a UID without an entry in /etc/passwd.
             plain("USER", ENGINE.name),
             *secret("HUGGING_FACE_HUB_TOKEN", config.hf_token_secret_ref),
         ),

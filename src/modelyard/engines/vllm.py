@@ -114,7 +114,7 @@ def launch(options: VllmOptions, place: Place) -> Launch:
             *_slots(options),
             *options.extra_args,
         ),
-        # The compiler of PyTorch asks who it runs as, and fails for a number without a name.
+        # The compiler of PyTorch looks up its user, and fails for a UID without an entry in /etc/passwd.
         env=(plain("USER", ENGINE.name), *secret("HF_TOKEN", config.hf_token_secret_ref)),
         warnings=tuple(_warnings(config, place)),
     )

@@ -1,4 +1,4 @@
-"""What engines say about wishes that they cannot fulfil, while they serve all the same."""
+"""Problems that engines report in the status while they serve: fields that they cannot honour."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def ignored(what: str, remedy: str) -> Problem:
-    """Return that a field has no effect, or not the one it says."""
+    """Return the problem of a field that has no effect, or not the one it promises."""
     return Problem(Reason.FIELD_IGNORED, what, remedy)
 
 
 def one_file(place: Place, engine: str) -> Iterator[Problem]:
-    """Say that an engine which fetches by itself takes a whole repository, although the Model names a file of it."""
+    """Yield a problem if an engine that fetches by itself takes a whole repository where the Model names one file."""
     if place.model and place.url:
         yield ignored(
             f"{engine} fetches the whole repository {place.model}, although the Model names one file of it",
@@ -28,7 +28,7 @@ def one_file(place: Place, engine: str) -> Iterator[Problem]:
 
 
 def other_vendor(place: Place, image: str) -> Iterator[Problem]:
-    """Say that an engine's own image has no code for the GPUs that it gets."""
+    """Yield a problem if the engine's own image has no code for the GPUs of the pod."""
     if place.default_image and place.gpus.count and place.gpus.vendor != "nvidia":
         yield ignored(
             f"{image} is built for GPUs of nvidia and cannot use those of {place.gpus.vendor}",

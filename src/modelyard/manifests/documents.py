@@ -1,4 +1,4 @@
-"""The manifests that a user names, read as `kubectl` reads them. What no object can do without is asked for here."""
+"""Manifests that a user names after `-f`, read as `kubectl` reads them. An object without kind or name is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BadManifest(ModelyardError):
 
 
 class Document(Struct, frozen=True):
-    """One object that a user wants, and where it is written."""
+    """One object of a manifest, and the file that it comes from."""
 
     origin: str
     body: Json

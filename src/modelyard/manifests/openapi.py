@@ -1,7 +1,7 @@
 """The schemas of Kubernetes' own types, as the API server publishes them.
 
 `kubernetes.json` holds the part of the API server's `/openapi/v2` that our kinds embed, so that CRDs can be printed
-without a cluster. `make generate` renews it; nobody edits it.
+without a cluster. `make generate` renews it; edits are lost.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _container() -> Json:
         "env": [
             _from_pod("POD_NAME", "metadata.name"),
             _from_pod("POD_NAMESPACE", "metadata.namespace"),
-            # Said although it is the default: who replaces the image in this file, at each upgrade too, replaces both.
+            # Stated although it is the default: replacing the image everywhere in this file then replaces this one.
             {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": IMAGE},
         ],
         "ports": [

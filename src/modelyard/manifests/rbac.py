@@ -1,6 +1,7 @@
-"""What the operator may do, worked out from what the kinds declare. Nobody writes RBAC by hand.
+"""The RBAC role of the operator, generated from what kinds and checks declare, instead of kubebuilder's markers.
 
-Secrets, and ConfigMaps that users name, are read one by one, by name.
+`make generate` writes it to `deploy/`. Secrets are read one by one, by name: no rule lets the operator list or watch
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def lease_rules() -> list[Json]:
 def _of_kind(kind: Kind) -> Iterator[Grant]:
     yield Grant(kind.resource, "", _FOLLOW)
     yield Grant(kind.resource, "status", ("patch",))
-    # Children block the deletion of their owner, and who sets that must be allowed to update the owner's finalizers.
+    # Children block the deletion of their owner (blockOwnerDeletion). OwnerReferencesPermissionEnforcement lets only
+    # those set that who may update the finalizers of the owner.
     yield Grant(kind.resource, "finalizers", ("update",))
     if kind.finalize is not None:
         yield Grant(kind.resource, "", ("patch",))

@@ -1,4 +1,4 @@
-"""Manifests as YAML that people can read: sorted keys, long text folded, no anchors."""
+"""Manifests as YAML that is easy to read: sorted keys, long text folded, no anchors."""
 
 from __future__ import annotations
 

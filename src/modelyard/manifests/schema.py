@@ -28,5 +28,5 @@ def int_or_string() -> Json:
 
 
 def anything() -> Json:
-    """Return the schema of an object whose content is nobody's business but its reader's."""
+    """Return the schema of an object with any content, which the API server keeps as it is."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -2,7 +2,7 @@
 
 What users write gets defaults and bounds: a field that states no maximum gets a generous one, because the API server
 refuses CEL rules over values without end. What we write ourselves (status) gets neither: a default would come back as
-a change nobody made, and a bound would make our own write fail.
+a change that we did not make, and a bound would make our own write fail.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NULL: Final = {"type": "null"}
 
 
 class Source(Struct, frozen=True):
-    """Where the types that a schema mentions are found, and who writes the values."""
+    """What the conversion of one schema needs: the types that it refers to, and whether users write the values."""
 
     structs: Mapping[str, Json]
     kubernetes: Mapping[str, Json]

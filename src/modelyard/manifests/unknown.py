@@ -1,4 +1,4 @@
-"""Which fields of a manifest no schema knows. The API server would drop them, or `kubectl` refuse the manifest."""
+"""Fields of a manifest that its CRD does not have, as `kubectl --validate=strict` finds them. For `modelyard plan`."""
 
 from __future__ import annotations
 

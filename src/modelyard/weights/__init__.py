@@ -1,1 +1,4 @@
-"""The downloader that runs inside pods: `modelyard fetch`. Knows `core` and nothing else of Modelyard."""
+"""`modelyard fetch`, the downloader that init containers and Jobs run. Imports `core` and nothing else of Modelyard.
+
+`cli/fetch.py` calls `fetch`; KServe calls the same thing a storage initializer.
+"""

@@ -1,7 +1,7 @@
-"""Weights that another program put into the folder before us: LLMKube keeps its file under the name of our link.
+"""Adopt weights that another program put into the folder: LLMKube keeps its file under the name of our link.
 
-Only a file that nobody vouches for yet is taken over, and only one that is as long as upstream says, which is all that
-is known of most downloads, too. Where upstream tells a hash, it must be that of the file.
+Only a file that no manifest vouches for is adopted, and only one that is as long as the source says, which is all that
+is known of most downloads, too. Where the source names a hash, it must be that of the file.
 """
 
 from __future__ import annotations

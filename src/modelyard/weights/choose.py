@@ -1,7 +1,7 @@
-"""Which files of a repository or prefix are meant. Pure.
+"""The choice of the files to fetch from a repository or an S3 prefix. Pure.
 
-A repository usually holds the same model many times over, in many sizes. One GGUF is taken; of several, somebody has
-to choose. The parts of a split file are one file to us: an engine needs all of them. For engines that serve a folder,
+A repository usually holds the same model many times over, in many sizes. One GGUF is taken; of several, the user has to
+choose. The parts of a split file are one file to us: an engine needs all of them. For engines that serve a folder,
 everything is taken but what they never read.
 """
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a fetch, and what somebody has to do about it."""
+"""The errors of a fetch: each has an exit code, a message and a remedy, for the status of the Model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST: Final = 16_384
 
 
 class FetchFailed(ModelyardError):
-    """The weights are not there, and why. The text may be shown to anybody: it never holds a secret.
+    """The weights could not be fetched. The text goes into a status, so it never holds a secret.
 
     It may hold names that a server chose, so it is cleaned.
     """
@@ -23,7 +23,7 @@ class FetchFailed(ModelyardError):
 
 
 class Transient(FetchFailed):
-    """It may work in a moment; upstream may have said when."""
+    """A retry may help; `after` is how many seconds the server asked to wait (0: it did not say)."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(Code.TRANSIENT, message, "it is tried again; check the network if this stays")
@@ -31,4 +31,4 @@ class Transient(FetchFailed):
 
 
 class Changed(Transient):
-    """Upstream became something else while it was being fetched."""
+    """The file changed at its source while it was being fetched."""

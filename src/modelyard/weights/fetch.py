@@ -1,4 +1,4 @@
-"""`modelyard fetch`: bring weights into a folder, whole or not at all.
+"""The steps of `modelyard fetch`: weights into a folder, whole or not at all. Called by `cli/fetch.py`.
 
 Files are fetched and verified under partial names. When all are there, they get their names, and the manifest is
 written last. Until then, what the folder held before stays as it was.
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _ROUNDS: Final = 3
-"""How often upstream may change under our hands."""
+"""How often the source may change while it is being fetched."""
 
 
 async def fetch(request: FetchRequest, settings: FetchSettings, policy: RetryPolicy, say: Say) -> Choice:
-    """Return the files that were ordered once the folder holds them. Raises `FetchFailed`."""
+    """Return the files of a request once the folder holds all of them. Raises `FetchFailed`."""
     try:
         source = parse(request.source)
         _refuse_unfit(source, request)
@@ -95,7 +95,7 @@ async def _fetch_alone(job: _Fetch) -> Choice:
                     return await _round(job, client, tls)
             return await _round(job, client, tls)
     except FetchFailed as failure:
-        # Looked at again: what failed may have been on its way to replace some of it.
+        # Read again: the round that failed may have replaced some of these files already.
         if (kept := manifests.complete(job.request)) is None:
             raise
         job.say({"kept": f"nothing newer could be fetched, so what is there is used: {failure.message}"})
@@ -103,11 +103,11 @@ async def _fetch_alone(job: _Fetch) -> Choice:
 
 
 async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
-    # Whoever held the lock before us may have done the work.
+    # Read again under the lock: the process that held it before us may have fetched the same files.
     kept = manifests.complete(job.request)
     if kept and job.request.refresh is Refresh.IF_NOT_PRESENT:
         return kept
-    # What is there will do for now, so upstream gets one more chance and not six.
+    # What is there can be served, so a source that does not answer is tried twice and not six times.
     policy = msgspec.structs.replace(job.retry, attempts=2) if kept else job.retry
     files = _checked(await retried(lambda: _look(job, client, tls), policy, lambda: 0), job.request)
     link.refuse_clash(job.request, job.source, [file.name for file in files])
@@ -117,7 +117,7 @@ async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
 
 
 async def _look(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> tuple[SourceFile, ...]:
-    """Ask upstream which files there are. The libraries of a source are loaded only for that source."""
+    """Ask the source which files there are. The libraries of a source are loaded only for that source."""
     match job.source:
         case Web():
             return (await client.describe(_known(SourceFile(job.source.name, job.source.url), job.request)),)
@@ -148,7 +148,7 @@ def _known(upstream: SourceFile, request: FetchRequest) -> SourceFile:
 
 
 def _checked(found: tuple[SourceFile, ...], request: FetchRequest) -> tuple[SourceFile, ...]:
-    """Return the files with the hash that was ordered, or refuse what cannot be put into a folder."""
+    """Return the files with the hash of the request, or refuse what cannot be put into a folder."""
     for file in found:
         if is_ours(file.name):
             raise FetchFailed(Code.REFUSED, f"{file.name} is a name that we use ourselves", "choose another file")

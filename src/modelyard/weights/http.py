@@ -1,8 +1,8 @@
-"""Files over HTTP: what a URL holds, and its bytes from an offset on.
+"""Files over HTTP: what a URL holds, and its bytes from an offset on. All sources but local ones end here.
 
 An answer is used only if it is the version that was seen first and starts where it was asked to. Redirects are followed
 by hand: credentials go to the host they are for and nowhere else, and nothing is asked by http after https. Proxies are
-those of the environment; passwords that lie about on the machine (~/.netrc) are not used.
+those of the environment; passwords of the machine (~/.netrc) are not used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_REDIRECTS: Final = 10
 
 @asynccontextmanager
 async def downloads(tls: ssl.SSLContext, policy: RetryPolicy) -> AsyncIterator[Downloads]:
-    """Open a client for the length of a block."""
+    """Yield a client for as long as the block lasts."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=policy.connect_seconds, sock_read=policy.idle_seconds)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls),
@@ -51,13 +51,13 @@ async def downloads(tls: ssl.SSLContext, policy: RetryPolicy) -> AsyncIterator[D
 
 
 class Downloads:
-    """Asks servers for files."""
+    """An HTTP client for files."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     async def describe(self, upstream: SourceFile) -> SourceFile:
-        """Return the file with what its server says of it. A GET: URLs may be signed for nothing else."""
+        """Return the file with its size and ETag. By GET and not by HEAD: a URL may be signed for GET only."""
         async with self._answer(upstream, {}) as response:
             size, etag = _length(response, upstream), _etag(response)
             strong = "" if etag.startswith("W/") else etag
@@ -65,7 +65,7 @@ class Downloads:
 
     @asynccontextmanager
     async def open(self, upstream: SourceFile, offset: int) -> AsyncIterator[Body]:
-        """Open a file at an offset."""
+        """Open a file at an offset. Changed: the server has another version by now."""
         asked = {"Range": f"bytes={offset}-"} if offset else {}
         if offset and upstream.validator:
             asked["If-Range"] = upstream.validator
@@ -185,7 +185,7 @@ def _extent(response: aiohttp.ClientResponse, upstream: SourceFile, offset: int)
         start, size = offset, upstream.size if found[2] == "*" else int(found[2])
     if upstream.size is not None and size is not None and size != upstream.size:
         raise Changed(f"{upstream.name} has {size} bytes where {upstream.size} bytes were announced")
-    # Chunks do not say how many come; who listed the file did.
+    # A chunked answer does not say how long it is; the listing of the source did.
     return start, upstream.size if size is None else size
 
 
@@ -201,7 +201,7 @@ def _length(response: aiohttp.ClientResponse, upstream: SourceFile) -> int | Non
 
 
 def seconds_asked(retry_after: str) -> float:
-    """Return how long a server asks to be left alone; 0 when it does not say so in a way that can be read."""
+    """Return the seconds of a Retry-After header; 0: it cannot be read."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after)
     try:

@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub.
+"""Sources of the Hugging Face hub.
 
 The hub's own library says what a repository holds: names, sizes, hashes, the commit. The bytes come over `http.py`
 like all others, so there is one way to resume and to verify.
@@ -45,7 +45,7 @@ class _File(msgspec.Struct, frozen=True):
 async def files_of(
     hub: Hub, request: FetchRequest, settings: FetchSettings, tls: ssl.SSLContext
 ) -> tuple[SourceFile, ...]:
-    """Return the files that are meant, pinned to the commit that the revision names now."""
+    """Return the files to fetch from a repository, pinned to the commit that the revision names now."""
     info = await asyncio.to_thread(_ask, hub, settings, tls)
     files = {file.name: file for file in _listed(info)}
     names = choose(files, (hub.file,) if hub.file else request.files, everything=request.everything)
@@ -73,7 +73,7 @@ def _ask(hub: Hub, settings: FetchSettings, tls: ssl.SSLContext) -> ModelInfo:
     # The library takes its trust from a factory, and from nowhere else.
     hooks = {"request": [_refuse_http]} if settings.hf_endpoint.startswith("https:") else {}
     set_client_factory(lambda: httpx2.Client(verify=tls, timeout=_SECONDS, follow_redirects=True, event_hooks=hooks))
-    # False: without a token of ours, one that lies about on the machine must not be used.
+    # False: without a token of ours, one that is stored on the machine must not be used.
     api = HfApi(endpoint=settings.hf_endpoint, token=settings.hf_token or False, library_name="modelyard")
     try:
         return api.model_info(hub.repo, revision=hub.revision, files_metadata=True, timeout=_SECONDS)
@@ -120,7 +120,7 @@ def _refusal(error: HfHubHTTPError, hub: Hub) -> FetchFailed:
     if isinstance(error, RevisionNotFoundError):
         return FetchFailed(Code.NOT_FOUND, f"{said}: there is no such revision", "name a branch, tag or commit")
     if status in (401, 403):
-        # The hub says 401 for what does not exist, too: it does not tell strangers what is private.
+        # The hub says 401 for what does not exist, too: it does not reveal which private repositories exist.
         return FetchFailed(Code.AUTH, said, "check the name of the repository, and HF_TOKEN if it is private")
     if status == 404:
         return FetchFailed(Code.NOT_FOUND, said, "check the name of the repository")

@@ -1,7 +1,7 @@
 """A second name for the file to serve, so that its path is known before its own name is.
 
-A symbolic link beside the file, put there at once and never in the place of a file of a model. A link belongs to
-nobody: requests with different links into one folder keep them all.
+A symbolic link beside the file, renamed into place and never in the place of a file of a model. No request owns a link:
+requests with different links into one folder keep them all.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def is_made(request: FetchRequest, first: str) -> bool:
 
 
 def make(request: FetchRequest, first: str) -> None:
-    """Let the link lead to the first file."""
+    """Make the link lead to the first file."""
     if is_made(request, first):
         return
     path = request.folder / request.link

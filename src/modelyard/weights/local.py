@@ -1,4 +1,4 @@
-"""Files of the machine, or of a mounted volume. Only those below a root that the caller allows."""
+"""Sources on the machine, or on a mounted volume: files below a root that the caller allows, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK: Final = 4 * 1024 * 1024
 
 
 def describe(path: str, roots: Iterable[Path]) -> SourceFile:
-    """Return a file, after every link on its way was followed and found below an allowed root."""
+    """Return a file with its size and a version, once every symbolic link is resolved and below an allowed root."""
     try:
         real = Path(path).resolve(strict=True)
         allowed = [root.resolve(strict=True) for root in roots if root.exists()]
@@ -63,5 +63,5 @@ async def _chunks(handle: int, offset: int, name: str) -> AsyncIterator[bytes]:
             return
         yield chunk
         offset += len(chunk)
-        # Reading never waits for the loop; without this, a signal would.
+        # Reading never awaits. Without this, SIGTERM would not be noticed before the end of the file.
         await asyncio.sleep(0)

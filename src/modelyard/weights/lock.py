@@ -1,7 +1,8 @@
-"""One fetch at a time in a folder, where the volume knows locks.
+"""The lock of a folder: one fetch at a time, where the volume knows locks.
 
-The kernel drops the lock of a process that dies. Where there are no locks, nothing waits: partial files then have
-names of their own, and the last rename wins with a whole file.
+Without it, two pods with the same Model would download the same file twice, and one could sweep the partial files of
+the other. The kernel drops the lock of a process that dies. Where there are no locks, nothing waits: partial files then
+have names of their own, and the last rename wins with a whole file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _UNKNOWN: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EO
 
 @asynccontextmanager
 async def exclusive(folder: Path, waiting: Callable[[], None]) -> AsyncIterator[bool]:
-    """Hold the folder for a block; yield whether it really is held. `waiting` is called once if it has to wait."""
+    """Hold the lock for a block; yield False if the volume knows none. `waiting` is called once if it has to wait."""
     with explained(folder):
         handle = _open(folder / LOCK)
     try:

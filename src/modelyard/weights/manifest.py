@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file that is there."""
+    """One complete file of the folder."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The files that one kind of request asks for. The first file is the one to serve."""
+    """The files that requests with the same picks ask for. The first file is the one to serve."""
 
     files: Annotated[tuple[Kept, ...], msgspec.Meta(min_length=1)]
     picked: tuple[str, ...] = ()
@@ -68,10 +68,10 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def load(folder: Path) -> Manifest | None:
-    """Return the manifest of a folder, if it has one that can be read and that speaks of nothing outside."""
+    """Return the manifest of a folder; None: it has none, or one that cannot be read or names files outside."""
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-        # Files are deleted by these names, and whoever uses the volume may have edited them.
+        # Files are deleted by these names, and any user of the volume may have edited them.
         for name in manifest.files:
             safe_name(name)
     except (OSError, msgspec.DecodeError, SpecInvalid):
@@ -80,7 +80,7 @@ def load(folder: Path) -> Manifest | None:
 
 
 def of_source(request: FetchRequest) -> Manifest:
-    """Return what the folder holds of the source of a request, which may be nothing."""
+    """Return the manifest for the source of a request; an empty one if the folder holds another source, or nothing."""
     manifest = load(request.folder)
     if manifest and manifest.cache_key == request.cache_key:
         return manifest
@@ -88,7 +88,7 @@ def of_source(request: FetchRequest) -> Manifest:
 
 
 def complete(request: FetchRequest) -> Choice | None:
-    """Return the choice that answers this request if every file of it is there as a whole."""
+    """Return the choice that answers a request; None: at least one of its files is missing or damaged."""
     manifest = of_source(request)
     choice = next((choice for choice in manifest.choices if choice.answers(request)), None)
     if choice is None or (request.sha256 and [file.sha256 for file in choice.files] != [request.sha256]):
@@ -99,20 +99,20 @@ def complete(request: FetchRequest) -> Choice | None:
 
 
 def at_hand(request: FetchRequest, upstream: tuple[SourceFile, ...]) -> dict[str, Kept]:
-    """Return the files that need not be fetched, by name: another request brought them, and upstream still has them."""
+    """Return the files that need not be fetched, by name: another request did, and the source still has them."""
     kept = of_source(request).files
     same = (kept[file.name] for file in upstream if file.name in kept and _same(kept[file.name], file))
     return {file.name: file for file in same if _is_whole(file, request)}
 
 
 def is_current(choice: Choice, upstream: tuple[SourceFile, ...]) -> bool:
-    """Whether upstream still has what is kept: by hash, else by ETag, else by size."""
+    """Whether the source still has the same files: by hash, else by ETag, else by size."""
     kept = {file.name: file for file in choice.files}
     return kept.keys() == {file.name for file in upstream} and all(_same(kept[file.name], file) for file in upstream)
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest there at once and as a whole."""
+    """Write the manifest by a rename, so that no reader ever sees half of it."""
     partial = folder / f"{MANIFEST}.{os.urandom(6).hex()}{PARTIAL}"
     with explained(folder), partial.open("wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")

@@ -1,4 +1,4 @@
-"""A file on its way: bytes come in order, and only a whole and verified file gets its final name.
+"""A partial file: bytes come in order, and only a whole and verified file gets its final name.
 
 The name of a partial file carries the version of its content, so bytes of two versions never meet in one file. A
 partial file is never cut short in place: starting over makes a new one. So even if two processes write the same file,
@@ -125,7 +125,7 @@ class Partial:
         self.size, self._digest = 0, hashlib.sha256()
 
     def leave(self) -> None:
-        """Let go of the file. What was written stays if a later process can go on with it."""
+        """Close the file. What was written stays if a later process can go on with it."""
         if self.lasting:
             self._close()
         else:
@@ -146,7 +146,7 @@ class Partial:
 
 
 def sweep(folder: Path, keep: frozenset[Path]) -> None:
-    """Remove partial files that nobody will go on with. Only for who holds the lock of the folder."""
+    """Remove partial files that no fetch will go on with. Only under the lock: another process may be writing one."""
     with explained(folder):
         for path in folder.rglob(f"*{PARTIAL}"):
             if path not in keep:

@@ -1,4 +1,7 @@
-"""How far a fetch is: one line every two seconds, and one at the end."""
+"""Progress of a fetch in the log of its container: one line of JSON every two seconds, and one at the end.
+
+The operator reads the last line with the check `LogTail` and shows it in the status of the Model.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Say = Callable[[dict[str, Any]], None]
 
 
 class Progress:
-    """Counts bytes over all files, and says so from time to time."""
+    """Counts bytes over all files, and writes a line every two seconds."""
 
     def __init__(self, files: tuple[SourceFile, ...], say: Say, clock: Callable[[], float]) -> None:
         sizes = [file.size for file in files]
@@ -26,7 +29,7 @@ class Progress:
         self._then = clock()
 
     def at(self, name: str, size: int, *, fetched: int = 0) -> None:
-        """Note how far a file is, and how many of its bytes came over the network just now."""
+        """Record how far a file is, and how many of its bytes came over the network just now."""
         self._sizes[name] = size
         self._fetched += fetched
         if self._clock() - self._then >= EVERY:

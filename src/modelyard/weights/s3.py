@@ -1,4 +1,4 @@
-"""Objects of S3, or of anything that speaks like it.
+"""Sources in S3, or in a store with the same API.
 
 The client library signs and lists. The bytes come over `http.py` by signed URLs, so there is one way to resume and to
 verify.
@@ -39,7 +39,7 @@ _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 
 class Bucket:
-    """One bucket, with the rights that the environment gives."""
+    """One bucket, with the credentials of the environment; without any, the bucket has to be public."""
 
     def __init__(self, name: str, settings: FetchSettings, ca: Path | None) -> None:
         region = settings.aws_region

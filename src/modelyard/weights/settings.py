@@ -1,4 +1,4 @@
-"""What the environment says: endpoints and credentials. Nothing of it is ever shown."""
+"""Settings from the environment of the container: endpoints and credentials. None of them is ever shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[^\s?#]*)?")
 
 
 class FetchSettings(msgspec.Struct, frozen=True):
-    """The variables of the environment that `modelyard fetch` reads."""
+    """The environment variables that `modelyard fetch` reads."""
 
     hf_endpoint: str = "https://huggingface.co"
     hf_token: str = ""
@@ -33,12 +33,12 @@ class FetchSettings(msgspec.Struct, frozen=True):
     aws_session_token: str = ""
 
     def __repr__(self) -> str:
-        """Show nothing: a traceback prints what is shown here."""
+        """Return nothing of it: tracebacks print this."""
         return "FetchSettings(***)"
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> FetchSettings:
-        """Return what the variables say; an empty one counts as absent."""
+        """Return the settings of an environment; an empty variable counts as absent."""
         default = cls()
         return cls(
             hf_endpoint=_endpoint(environ, "HF_ENDPOINT") or default.hf_endpoint,
@@ -68,7 +68,7 @@ def _endpoint(environ: Mapping[str, str], name: str) -> str:
 
 
 def tls_context(ca: Path | None) -> ssl.SSLContext:
-    """Return the roots of the system, and those of a file or folder besides."""
+    """Return a context that trusts the CAs of the system, and those of a file or folder; None: no others."""
     context = ssl.create_default_context()
     for file in authorities(ca) if ca else ():
         _add(file, context)

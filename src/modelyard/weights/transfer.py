@@ -1,6 +1,6 @@
-"""Bring one file over, however often the connection breaks.
+"""The transfer of one file, however often the connection breaks.
 
-Every attempt goes on where the last one stopped. Attempts that bring nothing are counted, and wait longer each time.
+Every attempt goes on where the last one stopped. Attempts that bring nothing are counted, with a longer back-off each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy, gained: Callable[[], int]) -> T:
-    """Try until it works. `gained` says how far it came: whenever that is further than ever, the count starts anew."""
+    """Return the result of the first attempt that succeeds. Whenever `gained` has grown, the count starts anew."""
     failures, furthest = 0, gained()
     while True:
         try:
@@ -63,7 +63,7 @@ async def _attempt(upstream: SourceFile, partial: Partial, open_: Open, progress
             partial.restart()
         async for chunk in body.chunks:
             if body.size is not None and partial.size + len(chunk) > body.size:
-                # Before it is written: who sends without end must not fill the volume.
+                # Before it is written: a server that sends without end must not fill the volume.
                 raise Changed(f"{upstream.name} goes on after its {body.size} bytes")
             partial.write(chunk)
             progress.at(upstream.name, partial.size, fetched=len(chunk))

@@ -1,4 +1,4 @@
-"""What is asked for, and what upstream says it has."""
+"""The types that all steps of a fetch share: the request, and the files of its source."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from modelyard.core.source import cache_key, redacted
 
 
 class Refresh(StrEnum):
-    """When to fetch again what is there already."""
+    """When to fetch again what is there already, as imagePullPolicy says it for images."""
 
     IF_NOT_PRESENT = "if-not-present"
     ON_CHANGE = "on-change"
 
 
 class FetchRequest(msgspec.Struct, frozen=True):
-    """One call of `modelyard fetch`."""
+    """The arguments of one call of `modelyard fetch`."""
 
     source: str
     folder: Path
@@ -36,17 +36,17 @@ class FetchRequest(msgspec.Struct, frozen=True):
 
     @property
     def cache_key(self) -> str:
-        """The identity of the source."""
+        """A name for the source that is the same for every spelling of it."""
         return cache_key(self.source)
 
     @property
     def shown(self) -> str:
-        """The source as it may be shown."""
+        """The source without the secrets that it may hold."""
         return redacted(self.source)
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How long to put up with a network. An attempt that brought new bytes does not count."""
+    """How often and how long to retry. An attempt that brought new bytes does not count."""
 
     attempts: int = 6
     first_delay: float = 1.0
@@ -56,7 +56,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """One file as upstream describes it. `url` may hold a signature: it is never shown."""
+    """One file as its source describes it. `url` may hold a signature: it is never shown."""
 
     name: str
     url: str
@@ -68,14 +68,14 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        """A short name for this very content; empty when upstream gives nothing to tell versions apart by."""
+        """A short name for exactly this content; empty: the source gives nothing to tell versions apart by."""
         # A weak ETag stands for the same meaning, not for the same bytes.
         known = self.sha256 or ("" if self.etag.startswith("W/") else self.etag)
         return hashlib.sha256(f"{known} {self.size}".encode()).hexdigest()[:12] if known else ""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The bytes of a file from an offset on. The offset is 0 when upstream would not start elsewhere."""
+    """The bytes of a file from an offset on. The offset is 0 when the server does not serve ranges."""
 
     offset: int
     size: int | None
@@ -83,4 +83,4 @@ class Body(msgspec.Struct, frozen=True):
 
 
 Open = Callable[[SourceFile, int], AbstractAsyncContextManager[Body]]
-"""Opens a file of upstream at an offset."""
+"""Opens a file of the source at an offset."""

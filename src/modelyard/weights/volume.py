@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MARGIN: Final = 16 * 1024 * 1024
-"""Left free: a volume that is full to the last byte breaks whoever else uses it."""
+"""Left free: a volume that is full to the last byte breaks every other pod that uses it."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
@@ -23,7 +23,7 @@ _CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDI
 
 @contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Turn an error of the file system into what somebody can do about it."""
+    """Turn an OSError of the block into a `FetchFailed` with a remedy."""
     try:
         yield
     except OSError as error:
@@ -31,7 +31,7 @@ def explained(folder: Path) -> Iterator[None]:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, and find out now whether it can be written."""
+    """Make the folder, and fail now, before any download, if it cannot be written."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         trial = folder / f".writable-{os.getpid()}-{os.urandom(4).hex()}"
@@ -40,7 +40,7 @@ def prepare(folder: Path) -> None:
 
 
 def check_room(folder: Path, needed: int) -> None:
-    """Refuse to begin what cannot end. A volume that does not say how big it is gets the benefit of the doubt."""
+    """Refuse a fetch that does not fit on the volume. A volume that does not report its size is not checked."""
     with explained(folder):
         volume = os.statvfs(folder)
     free = volume.f_bavail * volume.f_frsize
