@@ -58,25 +58,25 @@ def hosts(value: str) -> tuple[str, ...]:
 
 
 def size(value: str) -> None:
-    """Refuse what no volume can have."""
+    """Raise ValueError for a size that no claim can have."""
     if quantity(value) <= 0:
         raise ValueError(f"{value} is not a size such as 100Gi")
 
 
 def interval(value: str) -> None:
-    """Refuse what would ask upstream without a pause."""
+    """Raise ValueError for an interval that would poll sources without a pause."""
     if seconds(value) < 1:
         raise ValueError(f"{value} is shorter than a second")
 
 
 def folder(value: str) -> None:
-    """Refuse where no volume can be mounted; nothing at all means no cache."""
+    """Raise ValueError for a path where no volume can be mounted; empty: there is no cache."""
     if value and (not value.strip("/") or roots(value) != (value,)):
         raise ValueError(f"{value} is not an absolute folder such as /models")
 
 
 def resource(value: str) -> None:
-    """Refuse what no node can offer."""
+    """Raise ValueError for what cannot be the name of an extended resource."""
     if not re.fullmatch(EXTENDED_RESOURCE, value):
         raise ValueError(f"{value} is not domain/name, such as gpu.intel.com/i915")
 

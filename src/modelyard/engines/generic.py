@@ -16,7 +16,7 @@ class GenericOptions(Struct, frozen=True):
 
 
 def launch(options: GenericOptions, _: Place) -> Launch:
-    """Return how the server is started."""
+    """Return the command, arguments and environment of the container for these options."""
     return Launch(args=options.args)
 
 

@@ -73,7 +73,7 @@ class LlamaCppOptions(Struct, frozen=True):
 
 
 def launch(options: LlamaCppOptions, place: Place) -> Launch:
-    """Return how the server is started."""
+    """Return the command, arguments and environment of the container for these options."""
     return Launch(
         args=(
             *_model(options, place),

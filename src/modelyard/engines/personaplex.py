@@ -36,7 +36,7 @@ class PersonaPlexOptions(Struct, frozen=True):
 
 
 def launch(options: PersonaPlexOptions, place: Place) -> Launch:
-    """Return how the server is started."""
+    """Return the command, arguments and environment of the container for these options."""
     config = options.persona_plex_config or PersonaPlexConfig()
     return Launch(
         command=("/app/moshi/.venv/bin/python", "-m", "moshi.server"),

@@ -49,7 +49,7 @@ class TgiOptions(Struct, frozen=True):
 
 
 def launch(options: TgiOptions, place: Place) -> Launch:
-    """Return how the server is started."""
+    """Return the command, arguments and environment of the container for these options."""
     config = options.tgi_config or TgiConfig()
     ours: dict[str, str | int | None] = {
         "--model-id": place.model,

@@ -104,7 +104,7 @@ class VllmOptions(Struct, frozen=True):
 
 
 def launch(options: VllmOptions, place: Place) -> Launch:
-    """Return how the server is started."""
+    """Return the command, arguments and environment of the container for these options."""
     config = options.vllm_config or VllmConfig()
     return Launch(
         args=(

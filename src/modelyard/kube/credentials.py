@@ -40,7 +40,7 @@ class Identity(Redacted, frozen=True):
 
 
 class Credentials(Protocol):
-    """The source of an identity."""
+    """A source of identities: static, from files, or from an exec plugin."""
 
     async def current(self) -> Identity:
         """Return the identity to use now; NoCredentials: there is none."""

@@ -49,7 +49,7 @@ Query = Mapping[str, str]
 
 
 class Response(Struct, frozen=True):
-    """A complete answer."""
+    """A response that was read to its end."""
 
     status: int
     headers: Mapping[str, str]

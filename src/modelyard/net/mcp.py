@@ -116,7 +116,7 @@ class _Session:
         await self._notify("notifications/initialized")
 
     async def request(self, method: str, params: Mapping[str, Any], into: type[T]) -> T:
-        """Ask one thing and return its result."""
+        """Send one request and return its result."""
         number = next(self._numbers)
         async with self._peer.send("POST", self._sent_headers, outgoing(method, params, number)) as reply:
             self._check(reply, method)
