@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from xdist.remote import Producer
 
+    from modelyard.core.resources import Resource
+
 # The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
 settings.register_profile("modelyard", derandomize=True, deadline=None)
 settings.load_profile("modelyard")
@@ -141,12 +143,15 @@ async def operator(installed: Path, mcp_servers: McpServers, tmp_path: Path) -> 
         yield running
 
 
+def watched_resources() -> tuple[Resource, ...]:
+    """Return every kind, its children, their pods, and events."""
+    made = (made for kind in ALL for made in (kind.resource, *kind.children, *kind.creates))
+    return tuple(dict.fromkeys((*made, POD, EVENT)))
+
+
 @pytest.fixture
 async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
     """The history of everything that happens in the namespace; what must always hold is checked at the end."""
-    watched = dict.fromkeys(
-        (*(made for kind in ALL for made in (kind.resource, *kind.children, *kind.creates)), POD, EVENT)
-    )
-    async with recording(cluster.controlplane.admin, watched, namespace) as running:
+    async with recording(cluster.controlplane.admin, watched_resources(), namespace) as running:
         yield running
     running.assert_invariants()

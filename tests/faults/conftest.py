@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import watched_resources
+from tests.support import beacons
 from tests.support.faultproxy import fault_proxy
 from tests.support.operators import OperatorProcess
+from tests.support.recorder import recording
+from tests.support.subjects import TOY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.support.faultproxy import FaultProxy
     from tests.support.mcpserver import McpServers
+    from tests.support.recorder import Recorder
 
 
 @pytest.fixture
@@ -25,12 +30,34 @@ async def proxy(cluster: Cluster, tmp_path: Path) -> AsyncIterator[FaultProxy]:
         yield running
 
 
+@pytest.fixture(scope="session")
+async def toys(cluster: Cluster) -> AsyncIterator[None]:
+    """The toy kind is installed, and its host serves."""
+    await beacons.install(cluster.controlplane.admin)
+    async with beacons.HOST.serving():
+        yield
+
+
+@pytest.fixture
+async def recorder(cluster: Cluster, installed: Path, toys: None, namespace: str) -> AsyncIterator[Recorder]:
+    """The history of the namespace, that of toys included; what must always hold is checked at the end."""
+    watched = (*watched_resources(), *(resource for resource, _ in TOY.children), TOY.resource)
+    async with recording(cluster.controlplane.admin, watched, namespace) as running:
+        yield running
+    running.assert_invariants()
+
+
 @pytest.fixture
 async def proxied(
-    proxy: FaultProxy, installed: Path, mcp_servers: McpServers, tmp_path: Path
+    request: pytest.FixtureRequest, proxy: FaultProxy, installed: Path, mcp_servers: McpServers, tmp_path: Path
 ) -> AsyncIterator[OperatorProcess]:
-    """An operator behind the proxy, not started yet. It must come through without a bug of ours."""
+    """An operator behind the proxy, not started yet, for the subject of the test if it has one.
+
+    It must come through without a bug of ours.
+    """
     operator = OperatorProcess(proxy.kubeconfig_for(installed), mcp_servers.port, tmp_path / "operator.log")
+    if "subject" in request.fixturenames:
+        operator.module = request.getfixturevalue("subject").operator
     yield operator
     proxy.disarm()
     await operator.stop()

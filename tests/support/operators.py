@@ -39,11 +39,13 @@ class OperatorProcess:
             **env,
         }
         self._process: asyncio.subprocess.Process | None = None
+        self.module = "tests.support.operator_main"
+        """What runs: another one serves other kinds."""
 
     async def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.support.operator_main", cwd=ROOT, env=self._env, stdout=log, stderr=log
+                sys.executable, "-m", self.module, cwd=ROOT, env=self._env, stdout=log, stderr=log
             )
 
     def kill(self) -> None:

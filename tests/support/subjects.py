@@ -1,4 +1,4 @@
-"""One plain object of each kind that makes pods, for tests that hold of all of them."""
+"""One plain object of each kind that makes children, and of the toy kind, for tests that hold of all of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from modelyard.core.resources import DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
+from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import mcps, services
+from tests.support import beacons, mcps, services
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
+from tests.toy import BEACON
+from tests.toy.api import FLAG
 
 Json = dict[str, Any]
 
@@ -32,6 +34,8 @@ class Subject(Struct, frozen=True):
     """What its Ready condition says on the way."""
     create: Callable[[RawClient, str], Awaitable[Json]]
     until_ready: Callable[[Recorder, str], Awaitable[Json]]
+    operator: str = "tests.support.operator_main"
+    """The module that serves it."""
 
 
 MCP_SERVER = Subject(
@@ -54,4 +58,15 @@ MODEL_AND_SERVICE = Subject(
     create=services.create_pair,
     until_ready=services.until_service,
 )
-SUBJECTS = {"mcp": MCP_SERVER, "service": MODEL_AND_SERVICE}
+TOY = Subject(
+    resource=BEACON.resource,
+    name="tower",
+    children=((FLAG, "tower"), (CONFIG_MAP, "tower")),
+    written=(BEACON.resource,),
+    writes=7,
+    reasons=frozenset({"WaitingForAnswer", "Ready"}),
+    create=beacons.create,
+    until_ready=beacons.until_ready,
+    operator="tests.support.beacons",
+)
+SUBJECTS = {"mcp": MCP_SERVER, "service": MODEL_AND_SERVICE, "toy": TOY}

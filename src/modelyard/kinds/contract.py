@@ -217,8 +217,8 @@ class Kind(Struct, frozen=True):
     """Status fields to change while no status can be worked out: the spec is invalid, the API server does not answer,
     or we have a bug. It gets the status of before and the problem."""
     finalize: Callable[..., Plan] | None = None
-    """Takes what `plan` takes, in its place while the object is being deleted; only where garbage collection is not
-    enough. It means a finalizer: docs/design/0007-finalizers.md lists what is guaranteed."""
+    """Takes what `plan` takes, and takes its place while the object is being deleted, until it returns an empty plan.
+    It means a finalizer, so it is for what garbage collection cannot do; docs/design/0007-finalizers.md."""
     decide: Callable[[Object[Any], Seen], Any] | None = None
     """Works out, once per look, what plan and status both depend on. What it returns is handed to `plan`, `finalize`
     and `summarise` as their last argument. None: there is nothing to decide, and they get no such argument."""

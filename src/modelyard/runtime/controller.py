@@ -151,10 +151,10 @@ class Controller:
             # Before anything acts on it: killed after the act, the next look would decide anew, and perhaps otherwise.
             stored = await self._write_status(stored, status.memory_fields(memory))
         plan = make_plan(obj, seen, *decided)
-        outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
-        if stored.meta.deleting and _nothing_left(plan, outcome):
+        if stored.meta.deleting and plan == Plan():
             await self._release(stored)
             return Outcome()
+        outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
         for field in outcome.restored:
             await self._events.tell(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
         if self._is_hidden(item, outcome):
@@ -238,13 +238,6 @@ def _confession(error: Exception) -> Problem:
 
 def _skipped(error: SpecInvalid) -> str:
     return f"deleted without finalizing, because its spec is not valid any more ({error.field}: {error.wrong})"
-
-
-def _nothing_left(plan: Plan, outcome: Outcome) -> bool:
-    if plan.blocked or plan.requeue_after or plan.delete or outcome.problem or outcome.retry:
-        return False
-    results = (outcome.results.get(call) for call in plan.calls)
-    return all(result is not None and result.ok for result in results)
 
 
 def _word(outcome: Outcome) -> str:
