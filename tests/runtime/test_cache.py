@@ -9,7 +9,7 @@ import pytest
 from modelyard.core import names
 from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, POD, Key, Ref
-from modelyard.runtime.cache import LAST_WORDS_SECONDS, REMEMBERED, Cache, OwnerKey, owner_of
+from modelyard.runtime.cache import EVICTED_SECONDS, MAX_REMEMBERED, Cache, OwnerKey, owner_of
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
 
@@ -65,20 +65,20 @@ def test_versions_are_compared_as_numbers(heard: Heard):
 
 
 def test_our_own_write_is_known_and_told_at_once_and_its_echo_is_no_news(heard: Heard):
-    heard.cache.wrote(stored("a", 5))
+    heard.cache.record_write(stored("a", 5))
     heard.cache.upsert(stored("a", 5))
     assert (heard.revision, heard.written, heard.changes) == (5, [(0, 5)], [])
 
 
 def test_news_from_before_our_write_does_not_undo_it(heard: Heard):
-    heard.cache.wrote(stored("a", 5))
+    heard.cache.record_write(stored("a", 5))
     heard.cache.upsert(stored("a", 4))
     assert heard.revision == 5
 
 
 def test_an_answer_that_comes_late_does_not_undo_newer_news(heard: Heard):
     heard.cache.upsert(stored("a", 7))
-    heard.cache.wrote(stored("a", 5))
+    heard.cache.record_write(stored("a", 5))
     assert (heard.revision, heard.written) == (7, [])
 
 
@@ -98,14 +98,14 @@ def test_what_is_gone_is_told_once(heard: Heard):
 
 def test_news_of_a_removal_from_before_our_write_is_not_believed(heard: Heard):
     # Somebody took our label away, and we have put it back already.
-    heard.cache.wrote(stored("a", 6))
+    heard.cache.record_write(stored("a", 6))
     heard.cache.remove(stored("a", 5))
     assert heard.revision == 6
 
 
 def test_what_we_deleted_does_not_return_with_old_news(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.upsert(stored("a", 3))
     heard.cache.upsert(stored("a", 2))
     assert heard.revision == 0
@@ -113,7 +113,7 @@ def test_what_we_deleted_does_not_return_with_old_news(heard: Heard):
 
 def test_the_end_of_what_we_deleted_wakes_its_owner(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.changes.clear()
     heard.cache.remove(stored("a", 8))
     assert heard.changes == [(8, 0)]
@@ -121,28 +121,28 @@ def test_the_end_of_what_we_deleted_wakes_its_owner(heard: Heard):
 
 def test_an_object_that_is_still_finalizing_after_our_delete_is_seen(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.upsert(stored("a", 4))
     assert heard.revision == 4
 
 
 def test_a_successor_of_what_we_deleted_is_seen(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.upsert(stored("a", 9, uid="second"))
     assert heard.revision == 9
 
 
 def test_a_delete_of_an_earlier_object_does_not_touch_its_successor(heard: Heard):
     heard.cache.upsert(stored("a", 9, uid="second"))
-    heard.cache.erased(ref(uid="first"))
+    heard.cache.record_delete(ref(uid="first"))
     assert heard.revision == 9
 
 
 def test_a_late_answer_does_not_bring_back_what_is_gone(heard: Heard):
     heard.cache.upsert(stored("a", 3))
     heard.cache.remove(stored("a", 8))
-    heard.cache.wrote(stored("a", 7))
+    heard.cache.record_write(stored("a", 7))
     assert heard.revision == 0
 
 
@@ -155,16 +155,16 @@ def test_an_object_that_matches_again_is_seen_again(heard: Heard):
 
 def test_a_list_from_before_our_delete_does_not_bring_it_back(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.replace([stored("a", 3)], revision=9)
     assert heard.revision == 0
 
 
 def test_only_so_many_of_those_that_are_gone_are_remembered(heard: Heard):
     heard.cache.remove(stored("a", 3))
-    for number in range(REMEMBERED):
+    for number in range(MAX_REMEMBERED):
         heard.cache.remove(stored(f"other-{number}", 3))
-    assert len(heard.cache._gone) == REMEMBERED
+    assert len(heard.cache._tombstones) == MAX_REMEMBERED
 
 
 def test_a_cache_is_not_synced_before_its_first_list(heard: Heard):
@@ -194,20 +194,20 @@ def test_a_list_tells_only_what_changed(heard: Heard):
 
 
 def test_a_list_from_before_our_write_drops_nothing(heard: Heard):
-    heard.cache.wrote(stored("a", 7))
+    heard.cache.record_write(stored("a", 7))
     heard.cache.replace([], revision=6)
     assert heard.revision == 7
 
 
 def test_a_list_from_before_our_write_undoes_nothing(heard: Heard):
-    heard.cache.wrote(stored("a", 7, uid="second"))
+    heard.cache.record_write(stored("a", 7, uid="second"))
     heard.cache.replace([stored("a", 3, uid="first")], revision=6)
     assert heard.revision == 7
 
 
 def test_a_list_shows_that_what_we_deleted_is_gone_and_wakes_its_owner(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.changes.clear()
     heard.cache.replace([], revision=9)
     assert (heard.revision, heard.changes) == (0, [(3, 0)])
@@ -215,7 +215,7 @@ def test_a_list_shows_that_what_we_deleted_is_gone_and_wakes_its_owner(heard: He
 
 def test_a_list_from_before_our_delete_leaves_its_end_to_the_watch(heard: Heard):
     heard.cache.upsert(stored("a", 3))
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.replace([stored("a", 3)], revision=9)
     heard.changes.clear()
     heard.cache.remove(stored("a", 10))
@@ -224,7 +224,7 @@ def test_a_list_from_before_our_delete_leaves_its_end_to_the_watch(heard: Heard)
 
 def test_after_a_restore_even_what_we_deleted_is_back(heard: Heard):
     heard.cache.replace([stored("a", 3)], revision=80)
-    heard.cache.erased(ref())
+    heard.cache.record_delete(ref())
     heard.cache.replace([stored("a", 3)], revision=50)
     assert heard.revision == 3
 
@@ -349,5 +349,5 @@ def test_the_last_words_of_a_pod_are_history_when_its_owner_looks_much_later():
     cache = Cache(POD, nobody, nobody, monotonic=clock.monotonic)
     cache.upsert(stored("pushed", 2, resource=POD, labels=LABELS))
     cache.remove(stored("pushed", 4, resource=POD, labels=LABELS, status=PUSHED))
-    clock.advance(LAST_WORDS_SECONDS)
+    clock.advance(EVICTED_SECONDS)
     assert cache.owned(OWNER, "") == {}

@@ -60,7 +60,7 @@ def yard() -> Iterator[Yard]:
 
 
 async def test_a_service_is_woken_by_what_we_write_of_its_model_although_the_watch_tells_it_later(yard: Yard):
-    yard.models.wrote(TINY)
+    yard.models.record_write(TINY)
     yard.models.upsert(TINY)
     assert await yard.woken() == {READER}
 
@@ -68,12 +68,12 @@ async def test_a_service_is_woken_by_what_we_write_of_its_model_although_the_wat
 async def test_a_service_is_woken_once_when_the_watch_tells_it_before_the_answer_to_our_write_is_there(yard: Yard):
     yard.models.upsert(TINY)
     assert READER in await yard.woken()
-    yard.models.wrote(TINY)
+    yard.models.record_write(TINY)
     assert await yard.woken() == set()
 
 
 async def test_whoever_wrote_a_child_is_not_woken_by_its_own_write(yard: Yard):
-    yard.informers.caches[DEPLOYMENT].wrote(stored("tools", 5, owner="tools:uid-of-tools"))
+    yard.informers.caches[DEPLOYMENT].record_write(stored("tools", 5, owner="tools:uid-of-tools"))
     assert await yard.woken() == set()
 
 
@@ -83,7 +83,7 @@ async def test_whoever_wrote_a_child_is_woken_when_the_answer_tells_what_others_
     deployments.upsert(stored("tools", 5, owner="tools:uid-of-tools", status={"replicas": 1}))
     await yard.woken()
     ready = stored("tools", 7, owner="tools:uid-of-tools", status={"replicas": 1, "readyReplicas": 1})
-    deployments.wrote(ready)
+    deployments.record_write(ready)
     deployments.upsert(ready)
     assert await yard.woken() == {TOOLS}
 
@@ -91,14 +91,14 @@ async def test_whoever_wrote_a_child_is_woken_when_the_answer_tells_what_others_
 async def test_whoever_writes_its_own_status_is_not_woken_by_it(yard: Yard):
     yard.models.upsert(stored("other", 5, resource=MODEL.resource))
     await yard.woken()
-    yard.models.wrote(stored("other", 7, resource=MODEL.resource, status={"phase": "Ready"}))
+    yard.models.record_write(stored("other", 7, resource=MODEL.resource, status={"phase": "Ready"}))
     assert await yard.woken() == set()
 
 
 async def test_whoever_finds_a_child_that_it_did_not_know_is_woken_to_look_with_it(yard: Yard):
     # The answer to the create was lost, and the watch is behind.
     deployments = yard.informers.caches[DEPLOYMENT]
-    deployments.found(stored("tools", 5, owner="tools:uid-of-tools", status={"readyReplicas": 1}))
+    deployments.record_read(stored("tools", 5, owner="tools:uid-of-tools", status={"readyReplicas": 1}))
     assert await yard.woken() == {TOOLS}
 
 

@@ -197,7 +197,7 @@ class Applier:
     def _notice(self, live: Stored) -> None:
         """Take what we have read: what was planned did not know it."""
         if _is_watched(live):
-            self._caches[live.resource].found(live)
+            self._caches[live.resource].record_read(live)
 
     async def _create(self, child: Child, key: Key, body: Json) -> Stored | None:
         if child.replicas:
@@ -243,7 +243,7 @@ class Applier:
         except (NotFound, Conflict):
             # Already gone, or the name belongs to a successor by now: either way not ours to delete.
             return
-        self._caches[ref.resource].erased(ref)
+        self._caches[ref.resource].record_delete(ref)
 
     async def _write(self, resource: Resource, key: Key, request: Awaitable[Stored]) -> Stored:
         # Whatever ends this early, cancellation included, leaves us unsure whether the write was done.
@@ -256,7 +256,7 @@ class Applier:
             raise
         self._uncertain.discard((resource, key))
         if _is_watched(answer):
-            self._caches[resource].wrote(answer)
+            self._caches[resource].record_write(answer)
         return answer
 
 

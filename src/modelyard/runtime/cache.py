@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.kube.errors import KubeError
 
-    Changed = Callable[[Stored | None, Stored | None], None]
+    OnChange = Callable[[Stored | None, Stored | None], None]
     """Takes an object as it was before and as it is now; None: there was none, or there is none any more."""
 
 
-REMEMBERED: Final = 1000
+MAX_REMEMBERED: Final = 1000
 """Of how many objects that are gone we remember it. News of them is late by seconds at most."""
 
-LAST_WORDS_SECONDS: Final = 30.0
+EVICTED_SECONDS: Final = 30.0
 """For how long a pod that is gone has something to say: a new leader begins within that time. Later it is history."""
 
 
@@ -57,21 +57,25 @@ class Cache:
     """The objects of one resource, as far as we watch it."""
 
     def __init__(
-        self, resource: Resource, changed: Changed, written: Changed, monotonic: Callable[[], float] = time.monotonic
+        self,
+        resource: Resource,
+        on_change: OnChange,
+        on_write: OnChange,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource, self._monotonic = resource, monotonic
         self.synced = False
         self.served = True
         """False: the cluster lacks the definition of this optional resource, and that is known for sure."""
         self.error: KubeError | None = None
-        self._changed, self._written = changed, written
+        self._on_change, self._on_write = on_change, on_write
         self._items: dict[Key, Stored] = {}
         self._owned: dict[OwnerKey, set[Key]] = {}
         self._labelled: dict[str, dict[str, set[Key]]] = {}
-        self._gone: dict[str, int] = {}
-        self._erased: dict[str, Stored] = {}  # what we deleted and the watch has not told yet
-        self._parting: dict[OwnerKey, list[tuple[float, Stored]]] = {}
-        self._heard = 0  # the highest revision that the watch has told; our own writes may be ahead of it
+        self._tombstones: dict[str, int] = {}
+        self._deleted_by_us: dict[str, Stored] = {}  # what we deleted and the watch has not told yet
+        self._evicted: dict[OwnerKey, list[tuple[float, Stored]]] = {}
+        self._watch_revision = 0  # the highest revision that the watch has told; our own writes may be ahead of it
 
     def __len__(self) -> int:
         return len(self._items)
@@ -99,107 +103,109 @@ class Cache:
         """
         found = ((key, self._items[key]) for key in self._owned.get(owner, ()))
         items = {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
-        since = self._monotonic() - LAST_WORDS_SECONDS
-        for item in [item for parted, item in self._parting.pop(owner, ()) if parted > since]:
+        since = self._monotonic() - EVICTED_SECONDS
+        for item in [item for parted, item in self._evicted.pop(owner, ()) if parted > since]:
             items.setdefault(item.meta.key, item)
-            self._changed(item, None)
+            self._on_change(item, None)
         return items
 
-    def wrote(self, item: Stored) -> None:
+    def record_write(self, item: Stored) -> None:
         """Take the answer to a write of ours, and tell it: when the watch does, later, it is no news here."""
         old = self._items.get(item.meta.key)
         if self._put(item):
-            self._written(old, item)
+            self._on_write(old, item)
 
-    def found(self, item: Stored) -> None:
+    def record_read(self, item: Stored) -> None:
         """Take an object that we read by name, and tell it: when the watch does, later, it is no news here."""
         old = self._items.get(item.meta.key)
         if self._put(item):
-            self._changed(old, item)
+            self._on_change(old, item)
 
-    def erased(self, ref: Ref) -> None:
+    def record_delete(self, ref: Ref) -> None:
         """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""
         item = self._items.get(ref.key)
         if item is not None and item.meta.uid == ref.uid:
-            self._bury(ref.uid, item.meta.revision)
-            self._erased[ref.uid] = item
+            self._add_tombstone(ref.uid, item.meta.revision)
+            self._deleted_by_us[ref.uid] = item
             self._drop(item)
 
     def replace(self, items: list[Stored], revision: int) -> None:
         """Take a full list, as of one revision. It is right about everything up to then."""
         # A list from before what the watch has told: the server was put back, and what we know beyond it never was.
-        known = inf if revision < self._heard else float(revision)
+        known = inf if revision < self._watch_revision else float(revision)
         listed = {item.meta.key for item in items}
         vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= known]
-        told = self._settle({item.meta.uid for item in items}, was_put_back=known == inf)
-        self._heard, self.synced, self.served = revision, True, True
+        told = self._confirm_deletions({item.meta.uid for item in items}, was_put_back=known == inf)
+        self._watch_revision, self.synced, self.served = revision, True, True
         for item in items:
             old = self._items.get(item.meta.key)
             if self._put(item, known):
-                self._changed(old, item)
+                self._on_change(old, item)
         for old in vanished:
             self._drop(old)
-            self._changed(old, None)
+            self._on_change(old, None)
         for old in told:
-            self._changed(old, None)
+            self._on_change(old, None)
 
-    def _settle(self, listed: set[str], *, was_put_back: bool) -> list[Stored]:
+    def _confirm_deletions(self, listed: set[str], *, was_put_back: bool) -> list[Stored]:
         """Return what we deleted and a list does not hold any more: no watch is going to tell that."""
-        told = [item for uid, item in self._erased.items() if uid not in listed]
-        self._erased = {} if was_put_back else {uid: item for uid, item in self._erased.items() if uid in listed}
+        told = [item for uid, item in self._deleted_by_us.items() if uid not in listed]
+        self._deleted_by_us = (
+            {} if was_put_back else {uid: item for uid, item in self._deleted_by_us.items() if uid in listed}
+        )
         return told
 
     def upsert(self, item: Stored) -> None:
         """Take a new or changed object from the watch."""
-        self._heard = max(self._heard, item.meta.revision)
-        self.found(item)
+        self._watch_revision = max(self._watch_revision, item.meta.revision)
+        self.record_read(item)
 
     def remove(self, item: Stored) -> None:
         """Take the news that an object is gone, or does not match our selector any more."""
-        self._heard = max(self._heard, item.meta.revision)
+        self._watch_revision = max(self._watch_revision, item.meta.revision)
         # The answer to a write of ours may come after the news that the object is gone: it must not return.
-        self._bury(item.meta.uid, item.meta.revision)
-        if self._erased.pop(item.meta.uid, None):
-            self._changed(item, None)
+        self._add_tombstone(item.meta.uid, item.meta.revision)
+        if self._deleted_by_us.pop(item.meta.uid, None):
+            self._on_change(item, None)
         old = self._items.get(item.meta.key)
         if old is not None and old.meta.uid == item.meta.uid and old.meta.revision <= item.meta.revision:
             self._drop(old)
-            self._listen(item)
-            self._changed(old, None)
+            self._keep_if_evicted(item)
+            self._on_change(old, None)
 
-    def _listen(self, item: Stored) -> None:
+    def _keep_if_evicted(self, item: Stored) -> None:
         """Keep a pod that is gone until its owner has looked: why it had to go is said in its last moments only."""
         owner = owner_of(item)
         if owner and item.resource == POD and stored_condition(item.status, "DisruptionTarget").get("status") == "True":
-            self._parting.setdefault(owner, []).append((self._monotonic(), item))
-            if len(self._parting) > REMEMBERED:
-                del self._parting[next(iter(self._parting))]
+            self._evicted.setdefault(owner, []).append((self._monotonic(), item))
+            if len(self._evicted) > MAX_REMEMBERED:
+                del self._evicted[next(iter(self._evicted))]
 
-    def vanish(self) -> None:
+    def definition_removed(self) -> None:
         """Take the news that the definition of this optional resource is gone, and all its objects with it."""
         self.synced, self.served, self.error = True, False, None
         for old in list(self._items.values()):
             self._drop(old)
-            self._changed(old, None)
+            self._on_change(old, None)
 
     def trouble(self, error: KubeError | None) -> None:
         """Take the news that the watch fails (and why), or works again."""
         self.error = error
 
-    def _bury(self, uid: str, revision: int) -> None:
-        self._gone[uid] = revision
-        if len(self._gone) > REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+    def _add_tombstone(self, uid: str, revision: int) -> None:
+        self._tombstones[uid] = revision
+        if len(self._tombstones) > MAX_REMEMBERED:
+            del self._tombstones[next(iter(self._tombstones))]
 
     def _put(self, item: Stored, known: float = -1) -> bool:
         """Take an object unless we know better; a list knows better than we do up to the revision `known`."""
         old, uid, revision = self._items.get(item.meta.key), item.meta.uid, item.meta.revision
-        gone = self._gone.get(uid, -1)
-        if revision <= gone and (gone > known or uid in self._erased):
+        gone = self._tombstones.get(uid, -1)
+        if revision <= gone and (gone > known or uid in self._deleted_by_us):
             return False
         if old is not None and revision <= old.meta.revision and (old.meta.revision > known or old == item):
             return False
-        self._gone.pop(uid, None)
+        self._tombstones.pop(uid, None)
         if old is not None:
             self._drop(old)
         self._items[item.meta.key] = item

@@ -185,7 +185,7 @@ class Controller:
         except NotFound as error:
             # Deleted meanwhile, and then the next look does not find it; if it does, this has to be said somewhere.
             raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
-        self._caches[stored.resource].wrote(answer)
+        self._caches[stored.resource].record_write(answer)
         await self._events.follow(stored, wanted)
         return answer
 
@@ -195,7 +195,7 @@ class Controller:
     async def _set_finalizers(self, stored: Stored, finalizers: list[str]) -> Stored:
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid, "finalizers": finalizers}
         answer = await self._client.merge_patch(stored.resource, stored.meta.key, {"metadata": meta})
-        self._caches[stored.resource].wrote(answer)
+        self._caches[stored.resource].record_write(answer)
         return answer
 
     async def _show(self, item: Item, problem: Problem | None) -> None:

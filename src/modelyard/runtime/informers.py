@@ -42,7 +42,7 @@ class Informers:
         self._leads = False
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
         self.caches = {
-            resource: Cache(resource, partial(self._changed, resource), partial(self._written, resource))
+            resource: Cache(resource, partial(self._on_change, resource), partial(self._on_write, resource))
             for resource in resources
         }
         self._served = {kind.resource for kind in kinds.values()}
@@ -120,7 +120,7 @@ class Informers:
     def _served_by(self, name: str) -> list[Item]:
         return [Item(name, stored.meta.key) for stored in self.caches[self._kinds[name].resource].all()]
 
-    def _changed(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+    def _on_change(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         self._learn_names(resource, old, new)
         woken = self.dependents.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
         for item, within in woken.items():
@@ -129,10 +129,10 @@ class Informers:
             for forget in self._forget:
                 forget(old.meta.uid)
 
-    def _written(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+    def _on_write(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         """Wake who reads what we wrote for somebody else. Whoever it was written for knows it."""
         if self._holds_news(resource, old, new):
-            self._changed(resource, old, new)
+            self._on_change(resource, old, new)
             return
         writers = self._own(resource, old, new)
         for item, within in self.dependents.woken_by(resource, old, new).items():
@@ -208,7 +208,7 @@ class _Listener:
         """Take note of trouble, and of its end. That an optional resource is not served is no trouble."""
         if isinstance(error, NotFound) and self._cache.resource.optional:
             _log.info("not served", resource=self._cache.resource.label)
-            self._cache.vanish()
+            self._cache.definition_removed()
             self._informers.definition_changed(self._cache.resource)
             return
         self._cache.trouble(error)
