@@ -24,7 +24,7 @@ from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.kube import codec, config
 from modelyard.kube.transport import HttpTransport
-from modelyard.runtime.apply import complete, in_namespace_of, with_owner
+from modelyard.runtime.apply import full_body, in_namespace_of, with_owner
 from modelyard.runtime.informers import OURS
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def body_of(owner: Stored, child: Child | CreateOnly) -> Json:
     """Return a child exactly as the operator creates it."""
     if not isinstance(child, Child):
         return in_namespace_of(owner, child.body) if child.shared else with_owner(owner, child.body)
-    body = complete(owner, child)
+    body = full_body(owner, child)
     if child.replicas:
         return {**body, "spec": {**body["spec"], "replicas": child.replicas.at_creation}}
     return body

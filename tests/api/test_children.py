@@ -16,7 +16,7 @@ from modelyard.core.resources import Key, Resource
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
-from modelyard.runtime.apply import complete, in_namespace_of, with_owner
+from modelyard.runtime.apply import full_body, in_namespace_of, with_owner
 from tests.core.leaves import changed, counterpart, leaves, may_be_absent, places, removed
 from tests.kinds.cases import ALL_CASES, named, play
 
@@ -64,7 +64,7 @@ async def test_a_child_needs_no_write_as_it_is_stored_and_one_when_any_statement
     client: Client, owner: Stored, name: str
 ):
     child = CHILDREN[name]
-    body = complete(owner, child)
+    body = full_body(owner, child)
     created = await client.create(child.resource, body)
     assert first_difference(body, created.to_dict()) is None
     # The same intent again: an apply is stricter than a POST, for example with two variables of one name.

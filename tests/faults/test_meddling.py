@@ -12,7 +12,7 @@ from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClientError
-from modelyard.runtime.drift import REPAIRS
+from modelyard.runtime.drift import MAX_REPAIRS
 from tests.support.calls import Match
 from tests.support.faults import HoldEvents, Rule
 from tests.support.mcps import condition, create, says, until_ready, writes
@@ -100,7 +100,7 @@ async def test_a_fight_over_a_field_ends_and_is_shown(cluster: Cluster, namespac
         fight.cancel()
         await asyncio.gather(fight, return_exceptions=True)
     assert "spec.strategy.type" in condition(found, "Applied")["message"]
-    assert writes(cluster.controlplane.audit_log, namespace)["patch deployments"] <= REPAIRS + 1
+    assert writes(cluster.controlplane.audit_log, namespace)["patch deployments"] <= MAX_REPAIRS + 1
 
 
 async def test_while_its_own_writes_are_not_seen_it_does_not_write_again(

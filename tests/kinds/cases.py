@@ -27,7 +27,7 @@ from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every, Kind, Lookup, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
-from modelyard.runtime.apply import complete, with_owner
+from modelyard.runtime.apply import full_body, with_owner
 from modelyard.runtime.cache import Cache, OwnerKey
 from modelyard.runtime.dependents import matches
 from modelyard.runtime.gather import hashed
@@ -218,7 +218,7 @@ def _created(owner: Stored, child: Child | CreateOnly) -> Stored:
     if not isinstance(child, Child):
         body = child.body if child.shared else with_owner(owner, child.body)
         return Stored.from_dict(child.resource, _filled(body))
-    body = complete(owner, child)
+    body = full_body(owner, child)
     number = {"replicas": child.replicas.at_creation} if child.replicas else {}
     return Stored.from_dict(child.resource, _filled({**body, "spec": {**body["spec"], **number}}))
 

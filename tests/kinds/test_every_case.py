@@ -14,7 +14,7 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import SERVICE
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every
-from modelyard.runtime.apply import complete
+from modelyard.runtime.apply import full_body
 from tests.kinds.cases import ALL_CASES, named, play
 from tests.kinds.restricted import violations
 
@@ -71,7 +71,7 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
     before, planned = world(found), encoded(found.plan)
     for child in found.plan.apply:
         if isinstance(child, Child):
-            complete(found.stored, child)
+            full_body(found.stored, child)
     again = found.kind.plan(found.obj, found.seen, *found.kind.decided(found.obj, found.seen))
     assert (world(found), encoded(found.plan), encoded(again)) == (before, planned, planned)
 
@@ -137,7 +137,7 @@ def test_names_labels_and_annotations_are_valid(name: str):
     found = situation(name)
     for child in found.plan.apply:
         assert (SERVICE_NAME if child.resource == SERVICE else DNS_SUBDOMAIN).fullmatch(child.name)
-        check_metadata((complete(found.stored, child) if isinstance(child, Child) else child.body)["metadata"])
+        check_metadata((full_body(found.stored, child) if isinstance(child, Child) else child.body)["metadata"])
     for template in templates(found):
         check_metadata(template["metadata"])
         check_pod_names(template["spec"])

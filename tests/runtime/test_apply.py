@@ -11,9 +11,9 @@ from modelyard.core.plan import Child, Plan, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
-from modelyard.runtime.apply import CONTESTED_WAIT, Applier, complete
+from modelyard.runtime.apply import CONTESTED_WAIT, Applier, full_body
 from modelyard.runtime.cache import Cache
-from modelyard.runtime.drift import REPAIRS, Drift
+from modelyard.runtime.drift import MAX_REPAIRS, Drift
 from tests.kube.scripted import client_of, serving, silence
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
@@ -32,7 +32,7 @@ CHILD = Child(DEPLOYMENT, "tools", BODY)
 
 
 def changed_by_somebody() -> Stored:
-    body = complete(OWNER, CHILD)
+    body = full_body(OWNER, CHILD)
     meta = {**body["metadata"], "uid": "u", "resourceVersion": "7"}
     return Stored.from_dict(DEPLOYMENT, {**body, "metadata": meta, "spec": {"paused": False}})
 
@@ -46,8 +46,8 @@ async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(
 ):
     drift, cache = Drift(VirtualClock(), lambda _what, _kind: None), Cache(DEPLOYMENT, nobody, nobody)
     cache.upsert(changed_by_somebody())
-    for _ in range(REPAIRS):
-        drift.settled(changed_by_somebody(), "spec.paused")
+    for _ in range(MAX_REPAIRS):
+        drift.begin_repair(changed_by_somebody(), "spec.paused")
     async with serving(silence) as server, client_of(server) as client:
         applier = Applier(client, {DEPLOYMENT: cache}, drift)
         outcome = await applier.carry_out(OWNER, Plan(apply=(CHILD,), requeue_after=planned))

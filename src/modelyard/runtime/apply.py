@@ -31,7 +31,7 @@ from modelyard.kube.errors import (
     StillBusy,
     Unavailable,
 )
-from modelyard.runtime.drift import WINDOW
+from modelyard.runtime.drift import REPAIR_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping
@@ -45,7 +45,7 @@ NAME_TAKEN_WAIT = RequeueAfter(60.0, "the name of a child is taken")
 CLEANUP_WAIT = RequeueAfter(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = RequeueAfter(60.0, "the cluster refuses a child")
 NEW_KIND_WAIT = RequeueAfter(5.0, "the API server learns of a new kind of owner")
-CONTESTED_WAIT = RequeueAfter(WINDOW, "somebody keeps changing a child")
+CONTESTED_WAIT = RequeueAfter(REPAIR_WINDOW, "somebody keeps changing a child")
 _OWNER_UNKNOWN = "cannot find RESTMapping"
 """Of a cluster that checks who may block the deletion of an owner: it reads the list of kinds twice a minute."""
 
@@ -70,13 +70,13 @@ class _Progress:
         self.failed: dict[str, Outcome] = {}
         """How groups ended that could not be written."""
 
-    def outcome(self, ending: Outcome) -> Outcome:
+    def outcome(self, trunk: Outcome) -> Outcome:
         """Return the outcome of the plan: how its trunk ended, and what has to be said and done besides."""
         refused = {group: failure.problem for group, failure in self.failed.items() if failure.problem}
-        endings = (ending, *self.failed.values())
+        endings = (trunk, *self.failed.values())
         retries = [one for one in endings if one.retry]
         return msgspec.structs.replace(
-            ending,
+            trunk,
             requeue_after=self._soonest(endings),
             stored=tuple(self.stored),
             deleted=tuple(self.deleted),
@@ -100,7 +100,7 @@ class Applier:
     def __init__(self, client: Client, caches: Mapping[Resource, Cache], drift: Drift) -> None:
         self._client, self._caches, self._drift = client, caches, drift
         self._uncertain: set[tuple[Resource, Key]] = set()
-        self._sharing = asyncio.Lock()
+        self._shared_lock = asyncio.Lock()
 
     async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
         """Do what a plan says, in its order. What cannot be done ends its group, or the whole plan if it has none."""
@@ -124,7 +124,7 @@ class Applier:
         try:
             if isinstance(child, Child):
                 done.stored.append(await self._ensure_child(owner, child, done))
-            elif made := await self._ensure_once(owner, child):
+            elif made := await self._ensure_created(owner, child):
                 done.stored.append(made)
         except Forbidden as error:
             # Nothing can be created there any more. To wait for it would keep the finalizer, and so the namespace.
@@ -133,34 +133,34 @@ class Applier:
 
     async def _ensure_child(self, owner: Stored, child: Child, done: _Progress) -> Stored:
         key = Key(owner.meta.namespace, child.name)
-        body = complete(owner, child)
-        live = await self._live(child.resource, key)
+        body = full_body(owner, child)
+        live = await self._get_live(child.resource, key)
         if live is None and (created := await self._create(child, key, body)):
-            return self._judged(created, body, done)
+            return self._verified(created, body, done)
         live = live or await self._client.get(child.resource, key)
         _check_ownership(owner, live)
-        self._notice(live)
-        body = _with_owner_of(live, body)
+        self._cache_read(live)
+        body = _with_stored_owner(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
             difference = first_difference(body, live.to_dict())
             if difference is None:
                 return live
-            if warning := self._drift.settled(live, difference):
+            if warning := self._drift.begin_repair(live, difference):
                 done.warnings.append(warning)
                 return live
             done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
         # If the change is refused, what is there still serves; one of an earlier operator is in no cache.
         done.stored.append(live)
         answer = await self._change(child, key, body, live)
-        return self._judged(answer, body, done)
+        return self._verified(answer, body, done)
 
-    async def _ensure_once(self, owner: Stored, child: CreateOnly) -> Stored | None:
+    async def _ensure_created(self, owner: Stored, child: CreateOnly) -> Stored | None:
         if child.shared:
             key = Key(owner.meta.namespace, child.name)
             if live := self._caches[child.resource].get(key):
                 return live
             # Hundreds of objects may want the same one at the same moment: the first creates it, the others see it.
-            async with self._sharing:
+            async with self._shared_lock:
                 return await self._find_or_create(child, in_namespace_of(owner, child.body))
         live = await self._find_or_create(child, with_owner(owner, child.body))
         live = live or await self._client.get(child.resource, Key(owner.meta.namespace, child.name))
@@ -170,18 +170,18 @@ class Applier:
     async def _find_or_create(self, child: CreateOnly, body: Json) -> Stored | None:
         key = Key(body["metadata"]["namespace"], child.name)
         try:
-            return await self._live(child.resource, key) or await self._write(
+            return await self._get_live(child.resource, key) or await self._write(
                 child.resource, key, self._client.create(child.resource, body)
             )
         except AlreadyExists:
             return None
 
-    def _judged(self, answer: Stored, body: Json, done: _Progress) -> Stored:
-        if warning := self._drift.judge(answer, first_difference(body, answer.to_dict())):
+    def _verified(self, answer: Stored, body: Json, done: _Progress) -> Stored:
+        if warning := self._drift.record_response(answer, first_difference(body, answer.to_dict())):
             done.warnings.append(warning)
         return answer
 
-    async def _live(self, resource: Resource, key: Key) -> Stored | None:
+    async def _get_live(self, resource: Resource, key: Key) -> Stored | None:
         if (resource, key) not in self._uncertain:
             return self._caches[resource].get(key)
         # An answer was lost: what the cache holds may be from before that write.
@@ -191,10 +191,10 @@ class Applier:
             live = None
         self._uncertain.discard((resource, key))
         if live is not None:
-            self._notice(live)
+            self._cache_read(live)
         return live
 
-    def _notice(self, live: Stored) -> None:
+    def _cache_read(self, live: Stored) -> None:
         """Take what we have read: what was planned did not know it."""
         if _is_watched(live):
             self._caches[live.resource].record_read(live)
@@ -224,7 +224,7 @@ class Applier:
             await self._client.merge_patch(child.resource, key, patch, subresource="scale")
 
     async def _prepare_pruning(self, resource: Resource, key: Key, live: Stored) -> None:
-        if self._drift.prunes(live):
+        if self._drift.is_prunable(live):
             return
         meta = (await self._client.get_full(resource, key))["metadata"]
         takeover = names.INTENT not in meta.get("annotations", {})
@@ -232,7 +232,7 @@ class Applier:
             wanted = {"resourceVersion": meta["resourceVersion"], "managedFields": entries}
             patch = [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in wanted.items()]
             await self._write(resource, key, self._client.json_patch(resource, key, patch))
-        self._drift.will_prune(live)
+        self._drift.mark_prunable(live)
 
     async def _delete(self, owner: Stored, ref: Ref) -> None:
         live = self._caches[ref.resource].get(ref.key)
@@ -267,11 +267,11 @@ async def _failure(step: Awaitable[None]) -> Outcome | None:
     except Blocked as error:
         return Outcome(problem=error.problem, requeue_after=error.requeue_after)
     except KubeError as error:
-        return ending(error)
+        return outcome_of_error(error)
     return None
 
 
-def complete(owner: Stored, child: Child) -> Json:
+def full_body(owner: Stored, child: Child) -> Json:
     """Return a child's body with what every child carries: where it lives, whose it is, and what was intended."""
     annotations = dict(child.body["metadata"].get("annotations", {}))
     if child.replicas:
@@ -300,7 +300,7 @@ def in_namespace_of(owner: Stored, body: Json) -> Json:
     return {**body, "metadata": {**body["metadata"], "namespace": owner.meta.namespace}}
 
 
-def _with_owner_of(live: Stored, body: Json) -> Json:
+def _with_stored_owner(live: Stored, body: Json) -> Json:
     """Return the body with the reference to us as it is stored.
 
     Who changes a reference needs the right to delete the child, on clusters that check this. An earlier operator may
@@ -310,7 +310,7 @@ def _with_owner_of(live: Stored, body: Json) -> Json:
     return {**body, "metadata": {**body["metadata"], "ownerReferences": [kept]}}
 
 
-def ending(error: KubeError) -> Outcome:
+def outcome_of_error(error: KubeError) -> Outcome:
     """Return what an error of the API server means for the plan that ran into it."""
     if isinstance(error, Forbidden) and _OWNER_UNKNOWN in error.message:
         what = "the API server does not take children of this kind yet, because its definition is new"
@@ -323,7 +323,7 @@ def ending(error: KubeError) -> Outcome:
     if isinstance(error, Forbidden) and error.namespace_terminating:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
-    if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_other_object(error):
+    if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_uid_mismatch(error):
         # Only a child that an earlier operator has left can differ in what may never change.
         remedy = "delete that object, and it is made again" if "is immutable" in str(error) else "change what it names"
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
@@ -341,7 +341,7 @@ def _is_watched(child: Stored) -> bool:
     return child.meta.label(names.MANAGED_BY) == names.MANAGER
 
 
-def _is_other_object(error: KubeError) -> bool:
+def _is_uid_mismatch(error: KubeError) -> bool:
     """Return whether the object that we meant was replaced by another one of the same name."""
     return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
 

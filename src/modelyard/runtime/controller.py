@@ -25,7 +25,7 @@ from modelyard.core.times import timestamp
 from modelyard.kinds.decode import decode
 from modelyard.kube.errors import KubeError, NotFound
 from modelyard.runtime import status
-from modelyard.runtime.apply import ending
+from modelyard.runtime.apply import outcome_of_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,7 @@ class Controller:
         try:
             outcome = await self.reconcile(item)
         except KubeError as error:
-            outcome = ending(error)
+            outcome = outcome_of_error(error)
             self._complain(item, outcome, error)
             if not self._is_hidden(item, outcome):
                 await self._show(item, outcome.problem)

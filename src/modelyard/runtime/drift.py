@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.runtime.clock import Clock
 
-REPAIRS: Final = 10
-WINDOW: Final = 600.0
+MAX_REPAIRS: Final = 10
+REPAIR_WINDOW: Final = 600.0
 """A fight is left alone for so long: the other writer may be gone by then."""
 
 
@@ -31,22 +31,22 @@ class Drift:
         self._clock, self._count = clock, count
         self._not_kept: dict[str, tuple[str, str]] = {}
         self._repairs: dict[str, deque[float]] = {}
-        self._prunes: set[str] = set()
+        self._prunable: set[str] = set()
 
-    def settled(self, live: Stored, difference: str) -> Problem | None:
+    def begin_repair(self, live: Stored, difference: str) -> Problem | None:
         """Return why a difference is not worth another write; None: write, and remember that we did."""
         if self._not_kept.get(live.meta.uid) == (live.meta.annotation(names.INTENT), difference):
             return _not_kept(live, difference)
         now = self._clock.monotonic()
-        self._repairs = {uid: times for uid, times in self._repairs.items() if now - times[-1] < WINDOW}
-        times = self._repairs.setdefault(live.meta.uid, deque(maxlen=REPAIRS))
-        if len(times) == REPAIRS and now - times[0] < WINDOW:
+        self._repairs = {uid: times for uid, times in self._repairs.items() if now - times[-1] < REPAIR_WINDOW}
+        times = self._repairs.setdefault(live.meta.uid, deque(maxlen=MAX_REPAIRS))
+        if len(times) == MAX_REPAIRS and now - times[0] < REPAIR_WINDOW:
             return _contested(live, difference)
         times.append(now)
         self._count("repaired", live.resource.kind)
         return None
 
-    def judge(self, answer: Stored, difference: str | None) -> Problem | None:
+    def record_response(self, answer: Stored, difference: str | None) -> Problem | None:
         """Look at the answer to a write of ours, and remember when it does not hold what we wrote."""
         if difference is None:
             self._not_kept.pop(answer.meta.uid, None)
@@ -55,13 +55,13 @@ class Drift:
         self._count("not_kept", answer.resource.kind)
         return _not_kept(answer, difference)
 
-    def prunes(self, live: Stored) -> bool:
+    def is_prunable(self, live: Stored) -> bool:
         """Return whether an apply is known to remove what it drops from this child."""
-        return live.meta.uid in self._prunes
+        return live.meta.uid in self._prunable
 
-    def will_prune(self, live: Stored) -> None:
+    def mark_prunable(self, live: Stored) -> None:
         """Remember that the field ownership of this child was put right."""
-        self._prunes.add(live.meta.uid)
+        self._prunable.add(live.meta.uid)
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of a child that is gone.
@@ -69,7 +69,7 @@ class Drift:
         Not the repairs, which end by themselves: a child whose label somebody keeps taking away seems gone each time.
         """
         self._not_kept.pop(uid, None)
-        self._prunes.discard(uid)
+        self._prunable.discard(uid)
 
 
 def _not_kept(live: Stored, difference: str) -> Problem:
@@ -83,6 +83,6 @@ def _not_kept(live: Stored, difference: str) -> Problem:
 def _contested(live: Stored, difference: str) -> Problem:
     return Problem(
         Reason.FIELD_CONTESTED,
-        f"somebody keeps changing {difference} of {live.resource.kind} {live.meta.name} (put back {REPAIRS} times)",
+        f"somebody keeps changing {difference} of {live.resource.kind} {live.meta.name} (put back {MAX_REPAIRS} times)",
         "find who else writes it (`kubectl get --show-managed-fields`) and stop one of the two",
     )

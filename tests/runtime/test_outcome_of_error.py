@@ -7,7 +7,7 @@ import pytest
 
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.kube.errors import StillBusy, from_answer
-from modelyard.runtime.apply import ending
+from modelyard.runtime.apply import outcome_of_error
 
 AUTHORIZER = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
 QUOTA = 'services "tools" is forbidden: exceeded quota: few, requested: services=1, used: services=2, limited: 2'
@@ -20,7 +20,7 @@ TERMINATING = "unable to create new content in namespace gone because it is bein
 
 def answered(code: int, message: str = "no", retry_after: str = "", **details: object):
     body = msgspec.json.encode({"kind": "Status", "code": code, "message": message, "details": details})
-    return ending(from_answer(code, {"Retry-After": retry_after}, body, "create", "services"))
+    return outcome_of_error(from_answer(code, {"Retry-After": retry_after}, body, "create", "services"))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_server_says_how_long_to_wait():
 
 def test_to_wait_as_long_as_the_server_asked_for_is_no_second_failure():
     assert answered(429).is_news
-    assert not ending(StillBusy(429, "TooManyRequests", "busy", retry_after=3.0)).is_news
+    assert not outcome_of_error(StillBusy(429, "TooManyRequests", "busy", retry_after=3.0)).is_news
 
 
 def test_an_object_that_was_replaced_by_another_is_looked_at_again():
