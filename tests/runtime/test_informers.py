@@ -37,7 +37,7 @@ class Yard:
         self.informers = Informers({kind.name: kind for kind in ALL}, self.queue, forget=())
         for cache in self.informers.caches.values():
             cache.replace([], 1)
-        self.informers.synced()
+        self.informers.start_synced_kinds()
         self.forgotten: list[Item] = []
         self.models = self.informers.caches[MODEL.resource]
         self.informers.dependents.record(READER, [Named(MODEL.resource, "tiny")])

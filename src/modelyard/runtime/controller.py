@@ -75,24 +75,24 @@ class Controller:
         while True:
             item = await self._queue.get()
             try:
-                await self._turn(item)
+                await self._process(item)
             finally:
                 self._queue.done(item)
 
-    async def _turn(self, item: Item) -> None:
+    async def _process(self, item: Item) -> None:
         began = time.perf_counter()
         try:
             outcome = await self.reconcile(item)
         except KubeError as error:
             outcome = outcome_of_error(error)
-            self._complain(item, outcome, error)
+            self._log_failure(item, outcome, error)
             if not self._is_hidden(item, outcome):
-                await self._show(item, outcome.problem)
+                await self._report_problem(item, outcome.problem)
         except Exception as error:
             _log.exception("internal error", kind=item.kind, object=str(item.key))
-            outcome = Outcome(problem=_confession(error), retry=True, retry_after=1.0)
-            await self._show(item, outcome.problem)
-        self._metrics.reconciled(item.kind, _word(outcome), time.perf_counter() - began)
+            outcome = Outcome(problem=_internal_error(error), retry=True, retry_after=1.0)
+            await self._report_problem(item, outcome.problem)
+        self._metrics.reconciled(item.kind, _outcome_label(outcome), time.perf_counter() - began)
         self._schedule(item, outcome)
 
     def _schedule(self, item: Item, outcome: Outcome) -> None:
@@ -125,23 +125,23 @@ class Controller:
         try:
             obj = decode(kind, stored)
         except SpecInvalid as error:
-            return await self._show_invalid(kind, stored, error)
+            return await self._report_invalid_spec(kind, stored, error)
         if kind.finalize and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
             # First and alone: whatever we do later can then be undone, wherever we are killed.
             stored = await self._set_finalizers(stored, [*stored.meta.finalizers, names.FINALIZER])
-        return await self._act(item, kind, stored, obj)
+        return await self._reconcile_decoded(item, kind, stored, obj)
 
-    async def _show_invalid(self, kind: Kind, stored: Stored, error: SpecInvalid) -> Outcome:
+    async def _report_invalid_spec(self, kind: Kind, stored: Stored, error: SpecInvalid) -> Outcome:
         if stored.meta.deleting:
             # Nothing can be worked out of this spec, now or later: to wait for a better one would be to wait for ever.
-            await self._events.tell(stored, Reason.FINALIZER_SKIPPED, _skipped(error))
-            await self._release(stored)
+            await self._events.tell(stored, Reason.FINALIZER_SKIPPED, _skipped_finalizer_note(error))
+            await self._remove_finalizer(stored)
             return Outcome()
         problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
         await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
         return Outcome()
 
-    async def _act(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
+    async def _reconcile_decoded(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
         """Gather, decide, remember, plan, carry out, and say what came of it."""
         make_plan = kind.finalize if stored.meta.deleting and kind.finalize else kind.plan
         seen = await self._gather(item, kind, obj)
@@ -152,7 +152,7 @@ class Controller:
             stored = await self._write_status(stored, status.memory_fields(memory))
         plan = make_plan(obj, seen, *decided)
         if stored.meta.deleting and plan == Plan():
-            await self._release(stored)
+            await self._remove_finalizer(stored)
             return Outcome()
         outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
         for field in outcome.restored:
@@ -189,7 +189,7 @@ class Controller:
         await self._events.follow(stored, wanted)
         return answer
 
-    async def _release(self, stored: Stored) -> None:
+    async def _remove_finalizer(self, stored: Stored) -> None:
         await self._set_finalizers(stored, [name for name in stored.meta.finalizers if name != names.FINALIZER])
 
     async def _set_finalizers(self, stored: Stored, finalizers: list[str]) -> Stored:
@@ -198,7 +198,7 @@ class Controller:
         self._caches[stored.resource].record_write(answer)
         return answer
 
-    async def _show(self, item: Item, problem: Problem | None) -> None:
+    async def _report_problem(self, item: Item, problem: Problem | None) -> None:
         kind = self._kinds[item.kind]
         stored = self._caches[kind.resource].get(item.key)
         if stored is None or problem is None:
@@ -211,7 +211,7 @@ class Controller:
             # A worker that ended here would end all others.
             _log.exception("internal error", kind=item.kind, object=str(item.key))
 
-    def _complain(self, item: Item, outcome: Outcome, error: KubeError) -> None:
+    def _log_failure(self, item: Item, outcome: Outcome, error: KubeError) -> None:
         """Log what keeps failing, once for each object and not at every try."""
         worth_a_line = not outcome.retry or self._queue.failures(item) == HIDDEN_RETRIES
         log = _log.info if worth_a_line else _log.debug
@@ -228,7 +228,7 @@ class Controller:
         return timestamp(self._clock.now())
 
 
-def _confession(error: Exception) -> Problem:
+def _internal_error(error: Exception) -> Problem:
     return Problem(
         Reason.INTERNAL_ERROR,
         f"Modelyard failed on this object ({type(error).__name__})",
@@ -236,11 +236,11 @@ def _confession(error: Exception) -> Problem:
     )
 
 
-def _skipped(error: SpecInvalid) -> str:
+def _skipped_finalizer_note(error: SpecInvalid) -> str:
     return f"deleted without finalizing, because its spec is not valid any more ({error.field}: {error.wrong})"
 
 
-def _word(outcome: Outcome) -> str:
+def _outcome_label(outcome: Outcome) -> str:
     if outcome.retry:
         return "error" if outcome.problem and outcome.problem.reason is Reason.INTERNAL_ERROR else "retry"
     if outcome.problem:

@@ -40,7 +40,7 @@ class Dependents:
         self._reads: dict[Item, tuple[Read, ...]] = {}
         self._named: dict[tuple[Resource, Key], dict[Item, None]] = {}
         self._every: dict[Bucket, dict[Item, tuple[Every[Any], ...]]] = {}
-        self._bugs: set[tuple[Resource, type[Exception]]] = set()
+        self._logged: set[tuple[Resource, type[Exception]]] = set()
 
     def record(self, item: Item, reads: Collection[Read]) -> None:
         """Remember what an object read, in place of what it read before."""
@@ -51,7 +51,7 @@ class Dependents:
         self._reads[item] = kept
         for read in kept:
             if isinstance(read, Named):
-                self._named.setdefault(_place(item, read), {})[item] = None
+                self._named.setdefault(_target(item, read), {})[item] = None
             elif isinstance(read, Every):
                 by_item = self._every.setdefault(_bucket(read), {})
                 by_item[item] = (*by_item.get(item, ()), read)
@@ -64,7 +64,7 @@ class Dependents:
         """Drop what an object read."""
         for read in self._reads.pop(item, ()):
             if isinstance(read, Named):
-                _discard(self._named, _place(item, read), item)
+                _discard(self._named, _target(item, read), item)
             elif isinstance(read, Every):
                 _discard(self._every, _bucket(read), item)
 
@@ -74,20 +74,20 @@ class Dependents:
         if current is None:
             return {}
         woken: dict[Item, float] = {}
-        for item, reads in self._readers_of_many(resource, old, new):
-            news = [read.within for read in reads if self._sees(read, old) != self._sees(read, new)]
+        for item, reads in self._selecting_readers(resource, old, new):
+            news = [read.within for read in reads if self._facet_of(read, old) != self._facet_of(read, new)]
             if news:
                 woken[item] = min(news)
         return woken | dict.fromkeys(self._named.get((resource, current.meta.key), ()), 0.0)
 
-    def _readers_of_many(
+    def _selecting_readers(
         self, resource: Resource, old: Stored | None, new: Stored | None
     ) -> Iterator[tuple[Item, tuple[Every[Any], ...]]]:
         labels = {pair for one in (old, new) if one for pair in (one.meta.labels or {}).items()}
         for bucket in (None, *labels):
             yield from self._every.get((resource, bucket), {}).items()
 
-    def _sees(self, read: Every[Any], item: Stored | None) -> object:
+    def _facet_of(self, read: Every[Any], item: Stored | None) -> object:
         if item is None or not matches(read, item):
             return None
         try:
@@ -95,8 +95,8 @@ class Dependents:
         except Exception as error:
             # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else
             # stops. Logged once: every reader would say the same at every change.
-            if (read.resource, type(error)) not in self._bugs:
-                self._bugs.add((read.resource, type(error)))
+            if (read.resource, type(error)) not in self._logged:
+                self._logged.add((read.resource, type(error)))
                 _log.exception("a facet failed", object=f"{read.resource.label} {item.meta.key}")
             return object()
 
@@ -113,7 +113,7 @@ def _discard(index: dict[Any, dict[Item, Any]], place: Hashable, item: Item) -> 
         index.pop(place, None)
 
 
-def _place(item: Item, read: Named) -> tuple[Resource, Key]:
+def _target(item: Item, read: Named) -> tuple[Resource, Key]:
     return read.resource, Key(item.key.namespace if read.resource.namespaced else "", read.name)
 
 

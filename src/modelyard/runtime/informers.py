@@ -38,26 +38,26 @@ class Informers:
     ) -> None:
         self._kinds, self._queue, self._forget = kinds, queue, forget
         self.dependents = Dependents()
-        self._ready: set[str] = set()
-        self._leads = False
+        self._started: set[str] = set()
+        self._is_leader = False
         resources = dict.fromkeys(resource for kind in kinds.values() for resource in kind.watches)
         self.caches = {
             resource: Cache(resource, partial(self._on_change, resource), partial(self._on_write, resource))
             for resource in resources
         }
-        self._served = {kind.resource for kind in kinds.values()}
-        self._long: dict[Item, Item] = {}
+        self._custom_resources = {kind.resource for kind in kinds.values()}
+        self._full_names: dict[Item, Item] = {}
         """Objects by the name that the labels of their pods hold, where it is not their own."""
-        looked_at = self._served.union(r for kind in kinds.values() for r in kind.looks_at if not r.by_name)
+        read = self._custom_resources.union(r for kind in kinds.values() for r in kind.looks_at if not r.by_name)
         made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
-        self._ours = (made - looked_at) | {POD}
+        self._by_label = (made - read) | {POD}
 
     async def run(self, client: Client, namespace: str, restarted: Callable[[Resource], None]) -> None:
         """Follow everything until cancelled."""
         async with asyncio.TaskGroup() as group:
             for resource, cache in self.caches.items():
-                target = Target(resource, namespace, OURS if resource in self._ours else "")
-                group.create_task(follow(client, target, _Listener(self, cache), restarted=restarted))
+                target = Target(resource, namespace, OURS if resource in self._by_label else "")
+                group.create_task(follow(client, target, _WatchSink(self, cache), restarted=restarted))
 
     def troubles(self) -> list[str]:
         """Return what cannot be followed, and why, in words."""
@@ -74,35 +74,35 @@ class Informers:
         Otherwise nobody works, and the names of all that ever came and went would pile up in the queue. So what was
         read for an object is forgotten in the end: nobody would do it when the object goes.
         """
-        self._leads = True
-        for name in self._ready:
+        self._is_leader = True
+        for name in self._started:
             self._enqueue_kind(name)
         try:
             yield
         finally:
-            self._leads = False
-            for name in self._ready:
-                for item in self._served_by(name):
+            self._is_leader = False
+            for name in self._started:
+                for item in self._objects_of(name):
                     forget(item)
 
     def wake(self, item: Item, within: float = 0.0, *, urgent: bool = False) -> None:
         """Look at one object, unless we do not lead or do not serve its kind yet: it is looked at when we do."""
-        if not self._leads or item.kind not in self._ready:
+        if not self._is_leader or item.kind not in self._started:
             return
         if within:
             self._queue.add_after(item, within)
         else:
             self._queue.add(item, urgent=urgent)
 
-    def recovered(self) -> None:
+    def retry_failed(self) -> None:
         """Try at once what failed while the API server was away; a back-off of a minute would be a minute lost."""
         self._queue.retry_now()
 
-    def synced(self) -> None:
+    def start_synced_kinds(self) -> None:
         """Begin to serve every kind of which all caches are filled now."""
         for name, kind in self._kinds.items():
-            if name not in self._ready and all(self.caches[resource].synced for resource in kind.watches):
-                self._ready.add(name)
+            if name not in self._started and all(self.caches[resource].synced for resource in kind.watches):
+                self._started.add(name)
                 _log.info("serving", kind=name, objects=len(self.caches[kind.resource]))
                 self._enqueue_kind(name)
 
@@ -111,85 +111,87 @@ class Informers:
         for name, kind in self._kinds.items():
             if resource in kind.watches:
                 self._enqueue_kind(name)
-        self.synced()
+        self.start_synced_kinds()
 
     def _enqueue_kind(self, name: str) -> None:
-        for item in self._served_by(name):
+        for item in self._objects_of(name):
             self.wake(item)
 
-    def _served_by(self, name: str) -> list[Item]:
+    def _objects_of(self, name: str) -> list[Item]:
         return [Item(name, stored.meta.key) for stored in self.caches[self._kinds[name].resource].all()]
 
     def _on_change(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
-        self._learn_names(resource, old, new)
-        woken = self.dependents.woken_by(resource, old, new) | dict.fromkeys(self._own(resource, old, new), 0.0)
+        self._index_full_name(resource, old, new)
+        woken = self.dependents.woken_by(resource, old, new) | dict.fromkeys(
+            self._object_and_owner(resource, old, new), 0.0
+        )
         for item, within in woken.items():
-            self.wake(item, within, urgent=self._is_edited(item, old, new))
+            self.wake(item, within, urgent=self._is_spec_edit(item, old, new))
         if old is not None and (new is None or new.meta.uid != old.meta.uid):
             for forget in self._forget:
                 forget(old.meta.uid)
 
     def _on_write(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         """Wake who reads what we wrote for somebody else. Whoever it was written for knows it."""
-        if self._holds_news(resource, old, new):
+        if self._shows_foreign_status(resource, old, new):
             self._on_change(resource, old, new)
             return
-        writers = self._own(resource, old, new)
+        writers = self._object_and_owner(resource, old, new)
         for item, within in self.dependents.woken_by(resource, old, new).items():
             if item not in writers:
                 self.wake(item, within)
 
-    def _holds_news(self, resource: Resource, old: Stored | None, new: Stored | None) -> bool:
+    def _shows_foreign_status(self, resource: Resource, old: Stored | None, new: Stored | None) -> bool:
         """Return whether the answer to a write also tells what others have done: the status of a child is theirs.
 
         What to read, and to plan, was decided without it, and the watch does not tell it a second time.
         """
-        return bool(old and new and resource not in self._served and old.status != new.status)
+        return bool(old and new and resource not in self._custom_resources and old.status != new.status)
 
-    def _is_edited(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
+    def _is_spec_edit(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
         """Return whether somebody has changed this very object and waits for it, unlike whoever creates a thousand."""
         if old is None or new is None or old.meta.generation == new.meta.generation:
             return False
         return item.key == new.meta.key and self._kinds[item.kind].resource == new.resource
 
-    def _own(self, resource: Resource, old: Stored | None, new: Stored | None) -> set[Item]:
+    def _object_and_owner(self, resource: Resource, old: Stored | None, new: Stored | None) -> set[Item]:
         items = set()
         for stored in (old, new):
             if stored is None:
                 continue
-            items |= self._items(resource, stored)
+            items |= self._items_of(resource, stored)
             owner = owner_of(stored)
             if owner and owner.kind in self._kinds:
-                items.add(self._owner(stored, Item(owner.kind, Key(owner.namespace, owner.name))))
+                items.add(self._with_full_name(stored, Item(owner.kind, Key(owner.namespace, owner.name))))
         return items
 
-    def _items(self, resource: Resource, stored: Stored) -> set[Item]:
+    def _items_of(self, resource: Resource, stored: Stored) -> set[Item]:
         return {Item(name, stored.meta.key) for name, kind in self._kinds.items() if kind.resource == resource}
 
-    def _owner(self, child: Stored, short: Item) -> Item:
+    def _with_full_name(self, child: Stored, short: Item) -> Item:
         """Return the owner by its full name: labels hold only as much of a long one as fits."""
         owner = child.meta.controller
         if owner and child.resource != POD:
             return Item(short.kind, Key(short.key.namespace, owner.name))
-        return self._long.get(short, short)
+        return self._full_names.get(short, short)
 
-    def _learn_names(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
+    def _index_full_name(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
         current = new or old
         if current is None or names.short(current.meta.name) == current.meta.name:
             return
-        for item in self._items(resource, current):
+        for item in self._items_of(resource, current):
             short = Item(item.kind, Key(item.key.namespace, names.short(item.key.name)))
             if new:
-                self._long[short] = item
+                self._full_names[short] = item
             else:
-                self._long.pop(short, None)
+                self._full_names.pop(short, None)
 
 
 def _explained(error: KubeError) -> str:
     return "the cluster does not serve it; is its CRD installed?" if isinstance(error, NotFound) else str(error)
 
 
-class _Listener:
+class _WatchSink:
     """The sink of one watch: its cache, and the informers, which must know when the cache is filled or in trouble."""
 
     def __init__(self, informers: Informers, cache: Cache) -> None:
@@ -202,7 +204,7 @@ class _Listener:
         self._cache.replace(items, revision)
         if not was_served:
             self._informers.definition_changed(self._cache.resource)
-        self._informers.synced()
+        self._informers.start_synced_kinds()
 
     def trouble(self, error: KubeError | None) -> None:
         """Take note of trouble, and of its end. That an optional resource is not served is no trouble."""
@@ -216,4 +218,4 @@ class _Listener:
             _log.warning("cannot follow", resource=self._cache.resource.label, error=_explained(error))
         else:
             _log.info("following again", resource=self._cache.resource.label)
-            self._informers.recovered()
+            self._informers.retry_failed()
