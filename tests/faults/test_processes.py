@@ -9,7 +9,7 @@ import pytest
 
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
-from modelyard.runtime.lease import Terms
+from modelyard.runtime.lease import LeaseTiming
 from tests.support import services
 from tests.support.mcps import create, edit, expect_writes, until_ready
 from tests.support.operators import OperatorProcess
@@ -95,7 +95,7 @@ async def test_a_leader_that_leaves_is_followed_at_once(
 ) -> None:
     assert await operator.stop() == 0
     await create(cluster.controlplane.admin, namespace)
-    await _until_looked_at(recorder, namespace, Terms().lease - 5.0)
+    await _until_looked_at(recorder, namespace, LeaseTiming().lease_duration - 5.0)
     await until_ready(recorder, namespace)
     await expect_writes(cluster.controlplane.audit_log, namespace, FIVE_WRITES)
 
@@ -106,7 +106,7 @@ async def test_a_leader_that_is_killed_is_followed_when_its_lease_runs_out(
     operator.kill()
     await operator.died()
     await create(cluster.controlplane.admin, namespace)
-    await _until_looked_at(recorder, namespace, Terms().lease + 30.0)
+    await _until_looked_at(recorder, namespace, LeaseTiming().lease_duration + 30.0)
     await until_ready(recorder, namespace)
     await expect_writes(cluster.controlplane.audit_log, namespace, FIVE_WRITES)
 

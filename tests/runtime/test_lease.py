@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from modelyard.core.resources import LEASE, Key
-from modelyard.runtime.lease import Elector, Terms
+from modelyard.runtime.lease import Elector, LeaseTiming
 from tests.kube.scripted import answer, client_of, serving, status
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.kube.scripted import Answer
 
 KEY = Key("modelyard-system", "modelyard")
-TERMS = Terms(period=0.01)
+TIMING = LeaseTiming(retry_period=0.01)
 FROZEN = 20.0
 """Longer than anybody waits before the Lease is taken over."""
 
@@ -49,7 +49,7 @@ async def test_a_candidate_that_was_frozen_while_it_won_asks_again_before_it_lea
     won = frozen_meanwhile(watch, answer(lease(2, "me")))
     async with serving(answer(lease(1, "")), won, answer(lease(3, "me"))) as server, client_of(server) as client:
         async with asyncio.timeout(10):
-            await Elector(client, KEY, "me", TERMS, watch).campaign()
+            await Elector(client, KEY, "me", TIMING, watch).acquire()
     assert [asked.method for asked in server.asked] == ["GET", "PUT", "PUT"]
 
 
@@ -58,13 +58,13 @@ async def test_a_candidate_that_was_frozen_while_it_won_gives_way_to_who_leads_n
     won = frozen_meanwhile(watch, answer(lease(2, "me")))
     taken = (status(409, "Conflict"), answer(lease(3, "other")))
     async with serving(answer(lease(1, "")), won, *taken) as server, client_of(server) as client:
-        campaign = asyncio.create_task(Elector(client, KEY, "me", TERMS, watch).campaign())
+        acquiring = asyncio.create_task(Elector(client, KEY, "me", TIMING, watch).acquire())
         async with asyncio.timeout(10):
             while len(server.asked) < 4:
                 await asyncio.sleep(0.01)
-        assert not campaign.done()
-        campaign.cancel()
-        await asyncio.gather(campaign, return_exceptions=True)
+        assert not acquiring.done()
+        acquiring.cancel()
+        await asyncio.gather(acquiring, return_exceptions=True)
     assert [asked.method for asked in server.asked] == ["GET", "PUT", "PUT", "GET"]
 
 
@@ -72,8 +72,8 @@ async def test_a_leader_that_was_frozen_while_it_renewed_stops_at_once():
     watch = Watch()
     renewed = frozen_meanwhile(watch, answer(lease(3, "me")))
     async with serving(answer(lease(1, "")), answer(lease(2, "me")), renewed) as server, client_of(server) as client:
-        elector = Elector(client, KEY, "me", TERMS, watch)
+        elector = Elector(client, KEY, "me", TIMING, watch)
         async with asyncio.timeout(10):
-            await elector.campaign()
-            await elector.hold()
+            await elector.acquire()
+            await elector.renew()
     assert [asked.method for asked in server.asked] == ["GET", "PUT", "PUT"]

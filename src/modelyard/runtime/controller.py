@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.clock import Clock
     from modelyard.runtime.dependents import Item
-    from modelyard.runtime.events import Events
+    from modelyard.runtime.events import EventRecorder
     from modelyard.runtime.gather import Gather, Outside
     from modelyard.runtime.metrics import Metrics
     from modelyard.runtime.queue import Queue
@@ -62,7 +62,7 @@ class Controller:
         gather: Gather,
         applier: Applier,
         calls: Outside,
-        events: Events,
+        events: EventRecorder,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -134,7 +134,7 @@ class Controller:
     async def _report_invalid_spec(self, kind: Kind, stored: Stored, error: SpecInvalid) -> Outcome:
         if stored.meta.deleting:
             # Nothing can be worked out of this spec, now or later: to wait for a better one would be to wait for ever.
-            await self._events.tell(stored, Reason.FINALIZER_SKIPPED, _skipped_finalizer_note(error))
+            await self._events.record(stored, Reason.FINALIZER_SKIPPED, _skipped_finalizer_note(error))
             await self._remove_finalizer(stored)
             return Outcome()
         problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
@@ -156,7 +156,7 @@ class Controller:
             return Outcome()
         outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
         for field in outcome.restored:
-            await self._events.tell(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
+            await self._events.record(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
         if self._is_hidden(item, outcome):
             return outcome
         said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
@@ -186,7 +186,7 @@ class Controller:
             # Deleted meanwhile, and then the next look does not find it; if it does, this has to be said somewhere.
             raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
         self._caches[stored.resource].record_write(answer)
-        await self._events.follow(stored, wanted)
+        await self._events.record_change(stored, wanted)
         return answer
 
     async def _remove_finalizer(self, stored: Stored) -> None:

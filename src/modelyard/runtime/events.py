@@ -20,41 +20,41 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
     from modelyard.runtime.clock import Clock
 
-QUIET: Final = 60.0
+REPEAT_SECONDS: Final = 60.0
 
 _log = structlog.get_logger()
 
 
-class Events:
+class EventRecorder:
     """Writes events, best effort: an event that cannot be written never holds anything up."""
 
     def __init__(self, client: Client, clock: Clock, instance: str) -> None:
         self._client, self._clock = client, clock
         self._reporter = Reporter("modelyard.dev/operator", instance, "Reconcile")
-        self._told: dict[tuple[str, Reason], float] = {}
-        self._troubled: set[str] = set()
+        self._recent: dict[tuple[str, Reason], float] = {}
+        self._with_problem: set[str] = set()
 
-    async def follow(self, about: Stored, after: Json) -> None:
+    async def record_change(self, about: Stored, after: Json) -> None:
         """Tell what is worth telling of the step from the stored status to the next."""
         uid = about.meta.uid
-        told = news(about.status, after)
-        if told is None and uid in self._troubled and stored_condition(after, "Ready").get("status") == "True":
+        told = event_for_change(about.status, after)
+        if told is None and uid in self._with_problem and stored_condition(after, "Ready").get("status") == "True":
             told = Reason.RECOVERED, "the trouble is over"
         if told is None:
             return
         if told[0] in PROBLEMS:
-            self._troubled.add(uid)
+            self._with_problem.add(uid)
         else:
-            self._troubled.discard(uid)
-        await self.tell(about, *told)
+            self._with_problem.discard(uid)
+        await self.record(about, *told)
 
-    async def tell(self, about: Stored, reason: Reason, note: str) -> None:
+    async def record(self, about: Stored, reason: Reason, note: str) -> None:
         """Write one event, unless the same was told of this object a moment ago."""
         now = self._clock.monotonic()
-        self._told = {key: at for key, at in self._told.items() if now - at < QUIET}
-        if (about.meta.uid, reason) in self._told:
+        self._recent = {key: at for key, at in self._recent.items() if now - at < REPEAT_SECONDS}
+        if (about.meta.uid, reason) in self._recent:
             return
-        self._told[about.meta.uid, reason] = now
+        self._recent[about.meta.uid, reason] = now
         body = event(about, self._reporter, reason.value, note, self._clock.now(), warning=reason in PROBLEMS)
         try:
             await self._client.create(EVENT, body)
@@ -65,23 +65,23 @@ class Events:
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of an object that is gone."""
-        self._troubled.discard(uid)
+        self._with_problem.discard(uid)
 
 
-def news(before: Json, after: Json) -> tuple[Reason, str] | None:
+def event_for_change(before: Json, after: Json) -> tuple[Reason, str] | None:
     """Return what is worth an event in the step from one status to the next, if anything."""
     for kind in ("Ready", "Applied"):
         old, new = stored_condition(before, kind), stored_condition(after, kind)
-        reason = _known(new.get("reason"))
+        reason = _as_reason(new.get("reason"))
         is_other = any(old.get(part) != new.get(part) for part in ("reason", "message"))
         if reason and reason in PROBLEMS and is_other:
             return reason, str(new.get("message", ""))
-        if new.get("status") == "True" and _known(old.get("reason")) in PROBLEMS:
+        if new.get("status") == "True" and _as_reason(old.get("reason")) in PROBLEMS:
             return Reason.RECOVERED, "the trouble is over"
     return None
 
 
-def _known(reason: Any) -> Reason | None:
+def _as_reason(reason: Any) -> Reason | None:
     try:
         return Reason(reason)
     except ValueError:

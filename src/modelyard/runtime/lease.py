@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 
-class Terms(Struct, frozen=True):
+class LeaseTiming(Struct, frozen=True):
     """How long leadership lasts."""
 
-    lease: float = 15.0
+    lease_duration: float = 15.0
     """Nobody takes over within this time of the last renewal."""
-    deadline: float = 10.0
+    renew_deadline: float = 10.0
     """A leader that could not renew for this long stops."""
-    period: float = 2.0
+    retry_period: float = 2.0
     """How often it is renewed."""
 
 
@@ -48,13 +48,13 @@ class Elector:
         client: Client,
         key: Key,
         identity: str,
-        terms: Terms | None = None,
+        timing: LeaseTiming | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._key, self._identity = client, key, identity
-        self._terms, self._monotonic = terms or Terms(), monotonic
+        self._timing, self._monotonic = timing or LeaseTiming(), monotonic
         self._lease: Stored | None = None
-        self._seen_at = self._renewed = monotonic()
+        self._observed_at = self._renewed = monotonic()
         self._news = asyncio.Event()
 
     async def watch(self) -> None:
@@ -62,24 +62,27 @@ class Elector:
         target = Target(LEASE, self._key.namespace, field_selector=f"metadata.name={self._key.name}")
         await follow(self._client, target, self)
 
-    async def campaign(self) -> None:
+    async def acquire(self) -> None:
         """Wait until the Lease is ours."""
-        while not await self._try():
+        while not await self._try_acquire_or_renew():
             self._news.clear()
-            period, left = self._terms.period, self._seen_at + self._terms.lease - self._monotonic()
+            period, left = (
+                self._timing.retry_period,
+                self._observed_at + self._timing.lease_duration - self._monotonic(),
+            )
             try:
                 async with asyncio.timeout(max(period / 4, left) if self._held_by_other() else period / 2):
                     await self._news.wait()
             except TimeoutError:
                 continue
 
-    async def hold(self) -> None:
+    async def renew(self) -> None:
         """Renew the Lease; return when it is lost."""
-        while (left := self._renewed + self._terms.deadline - self._monotonic()) > 0:
+        while (left := self._renewed + self._timing.renew_deadline - self._monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    await asyncio.sleep(self._terms.period)
-                    if not await self._try() and self._held_by_other():
+                    await asyncio.sleep(self._timing.retry_period)
+                    if not await self._try_acquire_or_renew() and self._held_by_other():
                         return
             except TimeoutError:
                 return
@@ -89,12 +92,12 @@ class Elector:
         if self._lease is None or self._held_by_other():
             return
         try:
-            async with asyncio.timeout(self._terms.period):
+            async with asyncio.timeout(self._timing.retry_period):
                 await self._write("")
         except (KubeError, TimeoutError) as error:
             _log.warning("lease not released", error=str(error))
 
-    async def _try(self) -> bool:
+    async def _try_acquire_or_renew(self) -> bool:
         """Take or renew the Lease if nobody else may hold it; False: not now."""
         try:
             if self._lease is None:
@@ -104,7 +107,7 @@ class Elector:
         except KubeError as error:
             _log.warning("lease not read", error=str(error))
             return False
-        if self._held_by_other() and self._monotonic() < self._seen_at + self._terms.lease:
+        if self._held_by_other() and self._monotonic() < self._observed_at + self._timing.lease_duration:
             return False
         asked = self._monotonic()
         try:
@@ -115,7 +118,7 @@ class Elector:
             return False
         # A process that was frozen reads an old answer: it counts from when it was asked for, as for everybody else.
         self._renewed = asked
-        return self._monotonic() < asked + self._terms.deadline
+        return self._monotonic() < asked + self._timing.renew_deadline
 
     async def _write(self, holder: str) -> None:
         before = self._lease.spec if self._lease else {}
@@ -123,7 +126,7 @@ class Elector:
         same = before.get("holderIdentity") == holder
         spec = {
             "holderIdentity": holder,
-            "leaseDurationSeconds": int(self._terms.lease) if holder else 1,
+            "leaseDurationSeconds": int(self._timing.lease_duration) if holder else 1,
             "acquireTime": before.get("acquireTime", now) if same else now,
             "renewTime": now,
             "leaseTransitions": int(before.get("leaseTransitions", 0)) + (0 if same or not holder else 1),
@@ -150,7 +153,7 @@ class Elector:
         """Take a newer version of the Lease, from the watch or from an answer."""
         if self._lease is not None and item.meta.revision <= self._lease.meta.revision:
             return
-        self._lease, self._seen_at = item, self._monotonic()
+        self._lease, self._observed_at = item, self._monotonic()
         self._news.set()
 
     def remove(self, item: Stored) -> None:

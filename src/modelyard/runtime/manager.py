@@ -17,7 +17,7 @@ from modelyard.runtime.clock import SystemClock
 from modelyard.runtime.controller import Controller
 from modelyard.runtime.drift import Drift
 from modelyard.runtime.election_thread import Leadership
-from modelyard.runtime.events import Events
+from modelyard.runtime.events import EventRecorder
 from modelyard.runtime.gather import Gather, Outside
 from modelyard.runtime.health import Health
 from modelyard.runtime.informers import Informers
@@ -76,7 +76,7 @@ class Operator:
         self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=partial(_lane, by_name))
         self._client = connect(self.metrics)
         drift = Drift(clock, self.metrics.child_differed)
-        events = Events(self._client, clock, settings.identity)
+        events = EventRecorder(self._client, clock, settings.identity)
         self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget))
         caches = self._informers.caches
         self._checks, self._calls = poll(self._client, self._informers.wake), call(self._client, self._informers.wake)
