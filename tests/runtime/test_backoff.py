@@ -9,13 +9,13 @@ from modelyard.runtime.backoff import Backoff
 
 @pytest.mark.parametrize(("failures", "step"), [(1, 0.05), (2, 0.1), (3, 0.2), (8, 6.4), (11, 51.2)])
 def test_the_delay_doubles_with_every_failure(failures: int, step: float):
-    assert Backoff(chance=lambda: 1.0).delay(failures) == pytest.approx(step)
-    assert Backoff(chance=lambda: 0.0).delay(failures) == pytest.approx(step / 2)
+    assert Backoff(jitter=lambda: 1.0).delay(failures) == pytest.approx(step)
+    assert Backoff(jitter=lambda: 0.0).delay(failures) == pytest.approx(step / 2)
 
 
 @pytest.mark.parametrize("failures", [12, 100, 10**6])
 def test_the_delay_has_an_end(failures: int):
-    assert Backoff(chance=lambda: 1.0).delay(failures) == 60.0
+    assert Backoff(jitter=lambda: 1.0).delay(failures) == 60.0
 
 
 def test_chance_decides_between_half_and_the_whole():

@@ -11,7 +11,7 @@ from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
 from modelyard.runtime.cache import Cache
 from modelyard.runtime.dependents import Dependents, Item
-from modelyard.runtime.gather import Gather
+from modelyard.runtime.gather import Gatherer
 from tests.kube.scripted import client_of, serving, status
 from tests.runtime.objects import nobody, stored
 from tests.support.clock import VirtualClock
@@ -57,7 +57,7 @@ async def test_a_model_that_changes_while_its_secret_is_waited_for_wakes_the_ser
         return await status(404, "NotFound")(request)
 
     async with serving(no_secret_but_an_edit) as server, client_of(server) as client:
-        gather = Gather(
+        gather = Gatherer(
             client,
             {**others, MODEL.resource: models},
             dependents,

@@ -19,7 +19,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def queue(clock: VirtualClock) -> Queue[str]:
-    return Queue(clock, Backoff(first=1.0, longest=60.0, chance=lambda: 1.0))
+    return Queue(clock, Backoff(first=1.0, longest=60.0, jitter=lambda: 1.0))
 
 
 async def settled() -> None:
@@ -214,7 +214,7 @@ async def test_a_key_stays_when_all_workers_are_cancelled_at_once(queue: Queue[s
 async def test_the_age_counts_from_the_restart_when_nobody_worked_before(queue: Queue[str], clock: VirtualClock):
     queue.add("a")
     clock.advance(3600.0)
-    queue.restart()
+    queue.reset_ages()
     clock.advance(2.0)
     assert (queue.depth, queue.age) == (1, 2.0)
     assert await queue.get() == "a"
@@ -239,7 +239,7 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.clock = VirtualClock()
-        self.queue: Queue[str] = Queue(self.clock, Backoff(first=1.0, longest=8.0, chance=lambda: 1.0))
+        self.queue: Queue[str] = Queue(self.clock, Backoff(first=1.0, longest=8.0, jitter=lambda: 1.0))
         self.workers: list[asyncio.Task[str]] = []
         self.owed: set[str] = set()
         self.due: dict[str, float] = {}

@@ -62,20 +62,20 @@ def applied(old: Json, patch: Json) -> Json:
     ],
 )
 def test_the_patch_is_as_small_as_can_be(old: Json, new: Json, patch: Json):
-    found = status.changes(stored("a", status=old), new, LATER)
+    found = status.merge_patch(stored("a", status=old), new, LATER)
     assert found == patch
     after = applied(old, found)
-    assert status.changes(stored("a", status=after), new, LATER) == {}, "after it there is nothing left to write"
+    assert status.merge_patch(stored("a", status=after), new, LATER) == {}, "after it there is nothing left to write"
 
 
 def test_an_object_without_a_status_gets_a_whole_one():
-    assert status.changes(stored("a"), {"ready": False}, LATER) == {"ready": False}
+    assert status.merge_patch(stored("a"), {"ready": False}, LATER) == {"ready": False}
 
 
 def test_the_same_summary_later_is_no_news():
     first = status.summary(MCP, stored("a"), SAID, None, NOW)
     after = stored("a", status=applied({}, first))
-    assert status.changes(after, status.summary(MCP, after, SAID, None, LATER), LATER) == {}
+    assert status.merge_patch(after, status.summary(MCP, after, SAID, None, LATER), LATER) == {}
 
 
 def test_a_summary_speaks_of_this_generation():
@@ -107,7 +107,7 @@ def test_an_object_that_is_stuck_claims_nothing_of_its_children_any_more():
 def test_an_object_that_is_stuck_keeps_its_other_fields():
     before = status.summary(MCP, stored("a"), SAID, None, NOW)
     stuck = status.on_error(MCP, stored("a", status=before), PROBLEM, LATER)
-    patch = status.changes(stored("a", status=before), stuck, LATER)
+    patch = status.merge_patch(stored("a", status=before), stuck, LATER)
     assert patch.keys() == {"ready", "conditions"}
     after = applied(before, patch)
     assert (after["ready"], after["url"]) == (False, "http://x")
@@ -126,12 +126,12 @@ def test_a_service_that_is_stuck_has_not_failed_while_it_may_serve():
 def test_an_object_that_is_stuck_says_when_that_began():
     before = {"lastUpdated": NOW, "phase": "Ready", "readyReplicas": 1}
     told = status.on_error(INFERENCE_SERVICE, stored("a", status=before), PROBLEM, LATER)
-    assert status.changes(stored("a", status=before), told, LATER)["lastUpdated"] == LATER
+    assert status.merge_patch(stored("a", status=before), told, LATER)["lastUpdated"] == LATER
 
 
 def test_an_object_that_is_paused_says_so_and_how_to_go_on():
     before = status.summary(MCP, stored("a"), SAID, None, NOW)
-    patch = status.changes(stored("a", status=before), status.paused(stored("a", status=before), LATER), LATER)
+    patch = status.merge_patch(stored("a", status=before), status.paused(stored("a", status=before), LATER), LATER)
     (ready, paused) = patch["conditions"]
     assert ready == before["conditions"][0]
     assert (paused["type"], paused["status"], paused["reason"]) == ("Paused", "True", "Paused")
@@ -152,6 +152,6 @@ def test_conditions_that_make_no_sense_are_dropped_without_a_crash():
 
 def test_the_time_of_the_last_change_moves_only_with_a_change():
     before = {"phase": "Ready", "lastUpdated": NOW}
-    assert status.changes(stored("a", status=before), {"phase": "Ready", "lastUpdated": ""}, LATER) == {}
-    patch = status.changes(stored("a", status=before), {"phase": "Failed", "lastUpdated": ""}, LATER)
+    assert status.merge_patch(stored("a", status=before), {"phase": "Ready", "lastUpdated": ""}, LATER) == {}
+    patch = status.merge_patch(stored("a", status=before), {"phase": "Failed", "lastUpdated": ""}, LATER)
     assert patch == {"phase": "Failed", "lastUpdated": LATER}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.clock import Clock
     from modelyard.runtime.dependents import Item
     from modelyard.runtime.events import EventRecorder
-    from modelyard.runtime.gather import Gather, Outside
+    from modelyard.runtime.gather import Gatherer, Poller
     from modelyard.runtime.metrics import Metrics
     from modelyard.runtime.queue import Queue
 
@@ -59,9 +59,9 @@ class Controller:
         client: Client,
         caches: Mapping[Resource, Cache],
         queue: Queue[Item],
-        gather: Gather,
+        gather: Gatherer,
         applier: Applier,
-        calls: Outside,
+        calls: Poller,
         events: EventRecorder,
         clock: Clock,
         metrics: Metrics,
@@ -174,7 +174,7 @@ class Controller:
 
     async def _write_status(self, stored: Stored, wanted: Json) -> Stored:
         """Write what differs, if anything does, and return the object as it is stored then."""
-        patch = status.changes(stored, wanted, self._now())
+        patch = status.merge_patch(stored, wanted, self._now())
         if not patch:
             return stored
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.dependents import Dependents
 
 
-class Outside(Protocol):
+class Poller(Protocol):
     """What polls the checks of reads, or makes the calls of plans: see `net/poller.py`."""
 
     def look(self, reader: Item, checks: Collection[Check]) -> Mapping[Check, Answer]:
@@ -44,7 +44,7 @@ class Outside(Protocol):
         """Drop the checks that only this reader names."""
 
 
-class Gather:
+class Gatherer:
     """Reads for one object at a time. Nothing is ever awaited but what is read by name: Secrets and ConfigMaps."""
 
     def __init__(
@@ -52,8 +52,8 @@ class Gather:
         client: Client,
         caches: Mapping[Resource, Cache],
         dependents: Dependents,
-        checks: Outside,
-        calls: Outside,
+        checks: Poller,
+        calls: Poller,
         clock: Clock,
         policy: Policy,
     ) -> None:
@@ -66,7 +66,7 @@ class Gather:
         known = Seen(self._clock.now(), self._policy, unserved=self._unserved(), results=self._calls.known(item))
         reading = Gathering(kind, obj, known)
         for read in reading:
-            if _is_read_live(read):
+            if _is_by_name(read):
                 # What was read before it, for the first time, may change while we wait for its answer.
                 self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
@@ -81,8 +81,8 @@ class Gather:
         self._calls.forget(item)
 
     async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
-        if isinstance(read, Named) and _is_read_live(read):
-            return await self._live(read.resource, Key(item.key.namespace, read.name), salt=obj.meta.uid)
+        if isinstance(read, Named) and _is_by_name(read):
+            return await self._get_live(read.resource, Key(item.key.namespace, read.name), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
             children = cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
@@ -94,7 +94,7 @@ class Gather:
         one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
         return {one.meta.key: one} if one else {}
 
-    async def _live(self, resource: Resource, key: Key, salt: str) -> dict[Key, Stored]:
+    async def _get_live(self, resource: Resource, key: Key, salt: str) -> dict[Key, Stored]:
         try:
             live = await self._client.get(resource, key)
         except NotFound:
@@ -105,7 +105,7 @@ class Gather:
         return frozenset(cache.resource for cache in self._optional if not cache.served)
 
 
-def _is_read_live(read: Lookup) -> bool:
+def _is_by_name(read: Lookup) -> bool:
     """Return whether a read is answered by a GET, because no cache may hold the object."""
     return isinstance(read, Named) and read.resource.by_name
 

@@ -37,13 +37,13 @@ class Health:
     @asynccontextmanager
     async def serve(self, host: str | None, health_port: int, metrics_port: int) -> AsyncIterator[None]:
         """Answer until the block ends. Port 0 switches a server off."""
-        probes, numbers = web.Application(), web.Application()
+        probes, metrics = web.Application(), web.Application()
         probes.router.add_get("/healthz", self.healthz)
         probes.router.add_get("/readyz", self.readyz)
-        numbers.router.add_get("/metrics", self.metrics)
+        metrics.router.add_get("/metrics", self.metrics)
         runners = []
         try:
-            for app, port in ((probes, health_port), (numbers, metrics_port)):
+            for app, port in ((probes, health_port), (metrics, metrics_port)):
                 if port:
                     runner = web.AppRunner(app, access_log=None)
                     runners.append(runner)

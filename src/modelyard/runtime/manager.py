@@ -18,11 +18,11 @@ from modelyard.runtime.controller import Controller
 from modelyard.runtime.drift import Drift
 from modelyard.runtime.election_thread import Leadership
 from modelyard.runtime.events import EventRecorder
-from modelyard.runtime.gather import Gather, Outside
+from modelyard.runtime.gather import Gatherer, Poller
 from modelyard.runtime.health import Health
 from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
-from modelyard.runtime.queue import Queue, Serial
+from modelyard.runtime.queue import Queue, SerialLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True):
     policy: Policy = Policy()
 
 
-class Running(Outside, Protocol):
+class RunnablePoller(Poller, Protocol):
     """Checks that are polled, or calls that are made, while `run` runs."""
 
     async def run(self) -> None:
@@ -65,8 +65,8 @@ class Operator:
         kinds: Iterable[Kind],
         settings: Settings,
         connect: Callable[[Metrics], Client],
-        poll: Callable[[Client, Callable[[Item], None]], Running],
-        call: Callable[[Client, Callable[[Item], None]], Running],
+        poll: Callable[[Client, Callable[[Item], None]], RunnablePoller],
+        call: Callable[[Client, Callable[[Item], None]], RunnablePoller],
     ) -> None:
         clock = SystemClock()
         by_name = {kind.name: kind for kind in kinds}
@@ -80,7 +80,7 @@ class Operator:
         self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget))
         caches = self._informers.caches
         self._checks, self._calls = poll(self._client, self._informers.wake), call(self._client, self._informers.wake)
-        self._gather = Gather(
+        self._gather = Gatherer(
             client=self._client,
             caches=caches,
             dependents=self._informers.dependents,
@@ -102,16 +102,16 @@ class Operator:
             metrics=self.metrics,
         )
         self._leadership = Leadership(lambda: connect(self.metrics), settings.lease, settings.identity)
-        self._publish(by_name)
+        self._bind_gauges(by_name)
 
-    def _publish(self, kinds: dict[str, Kind]) -> None:
+    def _bind_gauges(self, kinds: dict[str, Kind]) -> None:
         # In a standby nothing waits for a worker: there are none, and a leader looks at everything first.
-        self.metrics.read("queue_depth", lambda: self.queue.depth if self._leadership.leading else 0)
-        self.metrics.read("queue_age_seconds", lambda: self.queue.age if self._leadership.leading else 0.0)
-        self.metrics.read("leader", lambda: float(self._leadership.leading))
+        self.metrics.bind_gauge("queue_depth", lambda: self.queue.depth if self._leadership.leading else 0)
+        self.metrics.bind_gauge("queue_age_seconds", lambda: self.queue.age if self._leadership.leading else 0.0)
+        self.metrics.bind_gauge("leader", lambda: float(self._leadership.leading))
         for name, kind in kinds.items():
             cache = self._informers.caches[kind.resource]
-            self.metrics.count_objects(name, lambda cache=cache: float(len(cache)))  # type: ignore[misc]
+            self.metrics.bind_object_count(name, lambda cache=cache: float(len(cache)))  # type: ignore[misc]
 
     async def run(self) -> None:
         """Run until cancelled. The workers end first, then the Lease is given back, then the watches end."""
@@ -133,7 +133,7 @@ class Operator:
             await self._client.close()
 
     async def _lead(self) -> None:
-        self.queue.restart()
+        self.queue.reset_ages()
         with self._informers.leading(self._gather.forget):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._checks.run())
@@ -147,4 +147,4 @@ class Operator:
 
 def _lane(kinds: Mapping[str, Kind], item: Item) -> Hashable:
     pool = kinds[item.kind].pool
-    return Serial(pool) if pool else (item.kind, item.key.namespace)
+    return SerialLane(pool) if pool else (item.kind, item.key.namespace)

@@ -68,10 +68,10 @@ class Metrics:
         """Count a child that was not as we wrote it."""
         self._children.labels(what, resource).inc()
 
-    def read(self, gauge: str, source: Callable[[], float]) -> None:
+    def bind_gauge(self, gauge: str, source: Callable[[], float]) -> None:
         """Say where the value of a gauge comes from."""
         self._gauges[gauge].set_function(source)
 
-    def count_objects(self, kind: str, source: Callable[[], float]) -> None:
+    def bind_object_count(self, kind: str, source: Callable[[], float]) -> None:
         """Say where the number of objects of a kind comes from."""
         self._objects.labels(kind).set_function(source)

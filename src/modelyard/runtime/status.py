@@ -67,12 +67,12 @@ def paused(stored: Stored, now: str) -> Json:
     return {"conditions": _conditions(stored, (said,), frozenset(), now)}
 
 
-def changes(stored: Stored, status: Json, now: str) -> Json:
+def merge_patch(stored: Stored, status: Json, now: str) -> Json:
     """Return the merge patch from the stored status to the wanted one; empty when they are equal.
 
     A time of the last change is news only together with a change.
     """
-    patch = _difference(stored.status, {name: value for name, value in status.items() if name != LAST_UPDATED})
+    patch = _object_patch(stored.status, {name: value for name, value in status.items() if name != LAST_UPDATED})
     return {**patch, LAST_UPDATED: now} if patch and LAST_UPDATED in {*status, *stored.status} else patch
 
 
@@ -82,14 +82,14 @@ def _conditions(stored: Stored, stated: Iterable[Condition], owned: frozenset[st
     return merged(stated, known, owned, stored.meta.generation, now)
 
 
-def _difference(old: Json, new: Json) -> Json:
+def _object_patch(old: Json, new: Json) -> Json:
     patch: Json = {}
     for name, value in new.items():
         if value is None:
             patch |= {name: None} if name in old else {}
         elif isinstance(value, dict) and isinstance(old.get(name), dict):
             gone = dict.fromkeys(old[name].keys() - value.keys())
-            if inner := {**gone, **_difference(old[name], value)}:
+            if inner := {**gone, **_object_patch(old[name], value)}:
                 patch[name] = inner
         elif old.get(name) != value or name not in old:
             patch[name] = value
