@@ -1,1 +1,4 @@
-"""The one way through the code: queue, caches, gather, apply, status. It knows kinds only by their contract."""
+"""The one reconcile loop: informers, queue, gather, apply, status, leader election. Our controller-runtime.
+
+`manager` wires it up and `controller` is the loop. Kinds are known only by their contract, `kinds/contract.py`.
+"""

@@ -1,8 +1,11 @@
-"""Carry out a plan with as few requests as possible.
+"""Carry out a plan with as few requests as possible: POST to create, server-side apply to change, or nothing.
 
-Create with POST, change with server-side apply, and send nothing when the stored child satisfies the intent already.
-Only POST decides that a child is absent: the cache may miss one whose label was taken away. Strangers' objects are
-never touched. Errors are returned, not raised, so that they reach the status before the next try.
+`controller` calls it once per reconcile. Where others compare by hand or apply every time, the cache is compared with
+the intent field by field, and nothing is sent when all of it holds.
+
+- Only a POST proves that a child is absent: a child that has lost its label is in no cache.
+- A child that another object controls, or none, is never changed.
+- Errors are returned, not raised, so that they reach the status before the next try.
 """
 
 from __future__ import annotations
@@ -45,13 +48,13 @@ NAME_TAKEN_WAIT = RequeueAfter(60.0, "the name of a child is taken")
 CLEANUP_WAIT = RequeueAfter(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = RequeueAfter(60.0, "the cluster refuses a child")
 NEW_KIND_WAIT = RequeueAfter(5.0, "the API server learns of a new kind of owner")
-CONTESTED_WAIT = RequeueAfter(REPAIR_WINDOW, "somebody keeps changing a child")
+CONTESTED_WAIT = RequeueAfter(REPAIR_WINDOW, "another client keeps changing a child")
 _OWNER_UNKNOWN = "cannot find RESTMapping"
-"""Of a cluster that checks who may block the deletion of an owner: it reads the list of kinds twice a minute."""
+"""Said by the admission plugin OwnerReferencesPermissionEnforcement, which learns of a new CRD within half a minute."""
 
 
 class Blocked(ModelyardError):
-    """The plan cannot go on until something changes."""
+    """A child cannot be written until the user or the cluster changes something."""
 
     def __init__(self, problem: Problem, requeue_after: RequeueAfter) -> None:
         super().__init__(problem.text)
@@ -59,7 +62,7 @@ class Blocked(ModelyardError):
 
 
 class _Progress:
-    """What was done so far of one plan."""
+    """What has been done so far of one plan."""
 
     def __init__(self) -> None:
         self.stored: list[Stored] = []
@@ -68,10 +71,10 @@ class _Progress:
         self.warnings: list[Problem] = []
 
         self.failed: dict[str, Outcome] = {}
-        """How groups ended that could not be written."""
+        """The outcomes of groups that could not be written, by name."""
 
     def outcome(self, trunk: Outcome) -> Outcome:
-        """Return the outcome of the plan: how its trunk ended, and what has to be said and done besides."""
+        """Return the outcome of the plan: that of its trunk, with the problems and retries of the groups added."""
         refused = {group: failure.problem for group, failure in self.failed.items() if failure.problem}
         endings = (trunk, *self.failed.values())
         retries = [one for one in endings if one.retry]
@@ -95,15 +98,16 @@ class _Progress:
 
 
 class Applier:
-    """Carries out plans."""
+    """Carries out plans. It remembers which writes had no response, and otherwise keeps its state in the caches."""
 
     def __init__(self, client: Client, caches: Mapping[Resource, Cache], drift: Drift) -> None:
         self._client, self._caches, self._drift = client, caches, drift
         self._uncertain: set[tuple[Resource, Key]] = set()
+        """Children of which we do not know whether the last write was carried out."""
         self._shared_lock = asyncio.Lock()
 
     async def carry_out(self, owner: Stored, plan: Plan) -> Outcome:
-        """Do what a plan says, in its order. What cannot be done ends its group, or the whole plan if it has none."""
+        """Write and delete children in the order of the plan. A failure ends its group, or the plan if it has none."""
         if plan.blocked:
             return Outcome(problem=plan.blocked, requeue_after=plan.requeue_after)
         done = _Progress()
@@ -127,7 +131,8 @@ class Applier:
             elif made := await self._ensure_created(owner, child):
                 done.stored.append(made)
         except Forbidden as error:
-            # Nothing can be created there any more. To wait for it would keep the finalizer, and so the namespace.
+            # Nothing can be created in this namespace any more. A finalizer that waited for it would keep both the
+            # object and the namespace for ever.
             if not (error.namespace_terminating and owner.meta.deleting):
                 raise
 
@@ -149,7 +154,8 @@ class Applier:
                 done.warnings.append(warning)
                 return live
             done.restored.append(f"{child.resource.kind} {child.name}: {difference}")
-        # If the change is refused, what is there still serves; one of an earlier operator is in no cache.
+        # If the change is refused, the child as it is still serves, and the status must see it. It may be in no cache:
+        # one that an earlier operator created lacks our label.
         done.stored.append(live)
         answer = await self._change(child, key, body, live)
         return self._verified(answer, body, done)
@@ -159,7 +165,8 @@ class Applier:
             key = Key(owner.meta.namespace, child.name)
             if live := self._caches[child.resource].get(key):
                 return live
-            # Hundreds of objects may want the same one at the same moment: the first creates it, the others see it.
+            # Hundreds of objects may plan the same child at once. Without the lock, each of them would send a POST, and
+            # all but one would get a 409; with it, the others find in the cache what the first has created.
             async with self._shared_lock:
                 return await self._find_or_create(child, in_namespace_of(owner, child.body))
         live = await self._find_or_create(child, with_owner(owner, child.body))
@@ -184,7 +191,8 @@ class Applier:
     async def _get_live(self, resource: Resource, key: Key) -> Stored | None:
         if (resource, key) not in self._uncertain:
             return self._caches[resource].get(key)
-        # An answer was lost: what the cache holds may be from before that write.
+        # The response to a write was lost, so the cache may be from before it. A decision based on that could create a
+        # child a second time, or take our own change for that of another client.
         try:
             live = await self._client.get(resource, key)
         except NotFound:
@@ -195,7 +203,7 @@ class Applier:
         return live
 
     def _cache_read(self, live: Stored) -> None:
-        """Take what we have read: what was planned did not know it."""
+        """Put what a GET returned into the cache, and so wake the owner: its plan was made without it."""
         if _is_watched(live):
             self._caches[live.resource].record_read(live)
 
@@ -241,12 +249,13 @@ class Applier:
         try:
             await self._client.delete(ref.resource, ref.key, ref.uid)
         except (NotFound, Conflict):
-            # Already gone, or the name belongs to a successor by now: either way not ours to delete.
+            # It is gone, or its name belongs to a new object with another UID: nothing is left to delete.
             return
         self._caches[ref.resource].record_delete(ref)
 
     async def _write(self, resource: Resource, key: Key, request: Awaitable[Stored]) -> Stored:
-        # Whatever ends this early, cancellation included, leaves us unsure whether the write was done.
+        # Marked before the request is sent: a cancellation while we wait for the response runs none of the code below,
+        # and the write may have been carried out.
         self._uncertain.add((resource, key))
         try:
             answer = await request
@@ -261,7 +270,7 @@ class Applier:
 
 
 async def _failure(step: Awaitable[None]) -> Outcome | None:
-    """Return how a step of a plan failed; None: it did not."""
+    """Return the outcome of a step that failed; None: it succeeded."""
     try:
         await step
     except Blocked as error:
@@ -272,7 +281,7 @@ async def _failure(step: Awaitable[None]) -> Outcome | None:
 
 
 def full_body(owner: Stored, child: Child) -> Json:
-    """Return a child's body with what every child carries: where it lives, whose it is, and what was intended."""
+    """Return the body of a child with what all children carry: namespace, owner reference, hash of the intent."""
     annotations = dict(child.body["metadata"].get("annotations", {}))
     if child.replicas:
         annotations[names.REPLICAS] = child.replicas.recorded
@@ -282,7 +291,7 @@ def full_body(owner: Stored, child: Child) -> Json:
 
 
 def with_owner(owner: Stored, body: Json) -> Json:
-    """Return a body in its owner's namespace, with the reference by which it is collected when the owner goes."""
+    """Return a body in the namespace of its owner, with the owner reference that garbage collection follows."""
     resource = owner.resource
     reference = {
         "apiVersion": resource.api_version,
@@ -296,35 +305,35 @@ def with_owner(owner: Stored, body: Json) -> Json:
 
 
 def in_namespace_of(owner: Stored, body: Json) -> Json:
-    """Return a body that is stored where its owner is."""
+    """Return a body in the namespace of its owner, without an owner reference."""
     return {**body, "metadata": {**body["metadata"], "namespace": owner.meta.namespace}}
 
 
 def _with_stored_owner(live: Stored, body: Json) -> Json:
-    """Return the body with the reference to us as it is stored.
+    """Return the body with the owner reference as it is stored, which names us in the spelling of an earlier operator.
 
-    Who changes a reference needs the right to delete the child, on clusters that check this. An earlier operator may
-    have spelled ours differently, and it means the same.
+    On clusters with OwnerReferencesPermissionEnforcement, changing an owner reference takes the right to delete the
+    child, which the operator does not always have.
     """
     kept = msgspec.json.decode(msgspec.json.encode(live.meta.controller))
     return {**body, "metadata": {**body["metadata"], "ownerReferences": [kept]}}
 
 
 def outcome_of_error(error: KubeError) -> Outcome:
-    """Return what an error of the API server means for the plan that ran into it."""
+    """Return the outcome of a plan that ran into an error of the API server: stuck, or to be retried."""
     if isinstance(error, Forbidden) and _OWNER_UNKNOWN in error.message:
         what = "the API server does not take children of this kind yet, because its definition is new"
         problem = Problem(Reason.API_UNAVAILABLE, what, "wait for half a minute")
         return Outcome(problem=problem, requeue_after=NEW_KIND_WAIT)
     if isinstance(error, Forbidden) and error.by_role:
-        # An API server that has just started refuses everybody for a moment, until it knows the roles.
+        # Retried, because an API server that has just started refuses every client until it has read the roles.
         problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
         return Outcome(problem=problem, retry=True, retry_after=1.0)
     if isinstance(error, Forbidden) and error.namespace_terminating:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_uid_mismatch(error):
-        # Only a child that an earlier operator has left can differ in what may never change.
+        # Our own plans never change an immutable field: such a child was created by an earlier operator.
         remedy = "delete that object, and it is made again" if "is immutable" in str(error) else "change what it names"
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
@@ -337,12 +346,12 @@ def outcome_of_error(error: KubeError) -> Outcome:
 
 
 def _is_watched(child: Stored) -> bool:
-    """Return whether the watch tells of it; what lacks our label would stay in a cache for ever."""
+    """Return whether our watch selects a child. One without our label would stay in the cache after its deletion."""
     return child.meta.label(names.MANAGED_BY) == names.MANAGER
 
 
 def _is_uid_mismatch(error: KubeError) -> bool:
-    """Return whether the object that we meant was replaced by another one of the same name."""
+    """Return whether an apply was refused because its UID is that of an earlier object of the same name."""
     return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Back-off of objects whose reconcile failed: the rate limiter of the workqueue. `queue` asks it for delays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Backoff:
-    """Doubling delays, each between half and the whole of its step so that failing objects do not march in step."""
+    """Delays that double from `first` to `longest` seconds, with jitter, so that objects do not retry in step."""
 
     def __init__(self, first: float = 0.05, longest: float = 60.0, jitter: Callable[[], float] = random.random) -> None:
         self._first, self._longest, self._jitter = first, longest, jitter
 
     def delay(self, failures: int) -> float:
-        """Return how long to wait after this many failures in a row."""
+        """Return the seconds to wait after this many failures in a row: between half of the step and all of it."""
         step = min(self._longest, self._first * 2.0 ** min(failures - 1, 32))
         return step * (0.5 + 0.5 * self._jitter())

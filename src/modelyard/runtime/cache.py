@@ -1,8 +1,11 @@
-"""What the runtime knows of one resource.
+"""The cache of one resource: the store and indexer of an informer, which our own writes go into as well.
 
-Fed by a watch and by the answers to our own writes. The danger is going back in time, so an older version of an object
-never replaces a newer one, an object we deleted does not return, and a LIST that is older than a write of ours does
-not make the object vanish. Only a LIST may go back, and it does when somebody has restored an old backup.
+`informers` makes one per resource and connects it to a watch; `apply` and `controller` put the responses to their
+writes into it. client-go's stores know only the watch, so a reconcile there may read what it has just overwritten.
+
+The price is the danger of going back in time. So an older version of an object never replaces a newer one, an object
+that we deleted does not return, and a LIST that is older than a write of ours does not remove the object. Only a LIST
+may go back, and it does after an old backup of etcd was restored.
 """
 
 from __future__ import annotations
@@ -22,18 +25,18 @@ if TYPE_CHECKING:
     from modelyard.kube.errors import KubeError
 
     OnChange = Callable[[Stored | None, Stored | None], None]
-    """Takes an object as it was before and as it is now; None: there was none, or there is none any more."""
+    """Called with an object as it was before and as it is now. None: it was absent before, or is absent now."""
 
 
 MAX_REMEMBERED: Final = 1000
-"""Of how many objects that are gone we remember it. News of them is late by seconds at most."""
+"""How many tombstones are kept. An event of a deleted object is late by seconds at most, so the oldest can go."""
 
 EVICTED_SECONDS: Final = 30.0
-"""For how long a pod that is gone has something to say: a new leader begins within that time. Later it is history."""
+"""How long the owner of an evicted pod may still be shown it: long enough for a new leader to take over."""
 
 
 class OwnerKey(NamedTuple):
-    """Which of our objects a child belongs to, by name. Whether it is the same object, its UID tells."""
+    """Which of our objects a child belongs to, by name. `owned` tells earlier objects of that name apart."""
 
     kind: str
     namespace: str
@@ -41,9 +44,9 @@ class OwnerKey(NamedTuple):
 
 
 def owner_of(item: Stored) -> OwnerKey | None:
-    """Return whose child this is.
+    """Return the owner of a child; None: it has no controller, or its labels do not name one of our objects.
 
-    Pods belong to a ReplicaSet, which we do not watch; the labels of their template lead back to us.
+    Pods are controlled by a ReplicaSet or a Job. We do not watch ReplicaSets, so the labels of the pod name the owner.
     """
     meta = item.meta
     if item.resource == POD:
@@ -54,7 +57,7 @@ def owner_of(item: Stored) -> OwnerKey | None:
 
 
 class Cache:
-    """The objects of one resource, as far as we watch it."""
+    """The objects of one resource that the watch selects, with an index by owner and by label. A watch sink."""
 
     def __init__(
         self,
@@ -66,22 +69,26 @@ class Cache:
         self.resource, self._monotonic = resource, monotonic
         self.synced = False
         self.served = True
-        """False: the cluster lacks the definition of this optional resource, and that is known for sure."""
+        """False: the API server has said that it does not serve this optional resource."""
         self.error: KubeError | None = None
         self._on_change, self._on_write = on_change, on_write
         self._items: dict[Key, Stored] = {}
         self._owned: dict[OwnerKey, set[Key]] = {}
         self._labelled: dict[str, dict[str, set[Key]]] = {}
         self._tombstones: dict[str, int] = {}
-        self._deleted_by_us: dict[str, Stored] = {}  # what we deleted and the watch has not told yet
+        """Revisions of deleted objects, by UID. Without them, a late response or event would bring an object back."""
+        self._deleted_by_us: dict[str, Stored] = {}
+        """Objects that we deleted, by UID, until the watch confirms it."""
         self._evicted: dict[OwnerKey, list[tuple[float, Stored]]] = {}
-        self._watch_revision = 0  # the highest revision that the watch has told; our own writes may be ahead of it
+        """Pods that are gone, and why only their last version tells, until their owner is reconciled."""
+        self._watch_revision = 0
+        """The highest revision that the watch has brought. Our own writes may be ahead of it."""
 
     def __len__(self) -> int:
         return len(self._items)
 
     def get(self, key: Key) -> Stored | None:
-        """Return one object, or None when it is not there."""
+        """Return one object; None: it is absent, as far as we know. Only a POST can prove that."""
         return self._items.get(key)
 
     def all(self) -> Iterable[Stored]:
@@ -89,7 +96,7 @@ class Cache:
         return self._items.values()
 
     def labelled(self, name: str, value: str) -> list[Stored]:
-        """Return every object that carries a label. An index is kept for each label name that was ever asked for."""
+        """Return the objects that carry a label. An index is kept for each label name that was ever asked for."""
         if name not in self._labelled:
             self._labelled[name] = {}
             for item in self._items.values():
@@ -97,9 +104,9 @@ class Cache:
         return [self._items[key] for key in self._labelled[name].get(value, ())]
 
     def owned(self, owner: OwnerKey, uid: str) -> dict[Key, Stored]:
-        """Return the children of one object. Those of an earlier object of the same name are not among them.
+        """Return the children of one object, without those of an earlier object of the same name.
 
-        Pods that are gone and had something to say are among them once; then their owner is woken to look without them.
+        A pod that was evicted and is gone is returned once more. Then its owner is woken, to be reconciled without it.
         """
         found = ((key, self._items[key]) for key in self._owned.get(owner, ()))
         items = {key: item for key, item in found if item.resource == POD or _controlled_by(item, uid)}
@@ -110,19 +117,19 @@ class Cache:
         return items
 
     def record_write(self, item: Stored) -> None:
-        """Take the answer to a write of ours, and tell it: when the watch does, later, it is no news here."""
+        """Take the response to our write, and call `on_write`: the watch event that follows changes nothing here."""
         old = self._items.get(item.meta.key)
         if self._put(item):
             self._on_write(old, item)
 
     def record_read(self, item: Stored) -> None:
-        """Take an object that we read by name, and tell it: when the watch does, later, it is no news here."""
+        """Take the response to a GET, and call `on_change`: the watch event that follows changes nothing here."""
         old = self._items.get(item.meta.key)
         if self._put(item):
             self._on_change(old, item)
 
     def record_delete(self, ref: Ref) -> None:
-        """Take note that we deleted an object. Until the watch says so too, older news of it is not believed."""
+        """Remove an object that we deleted. Until the watch confirms it, older events of it are ignored."""
         item = self._items.get(ref.key)
         if item is not None and item.meta.uid == ref.uid:
             self._add_tombstone(ref.uid, item.meta.revision)
@@ -130,8 +137,9 @@ class Cache:
             self._drop(item)
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take a full list, as of one revision. It is right about everything up to then."""
-        # A list from before what the watch has told: the server was put back, and what we know beyond it never was.
+        """Take a LIST as of one revision. Up to that revision it is right and we are wrong."""
+        # A LIST that is older than what the watch has brought: etcd was restored from a backup. Then nothing that we
+        # know counts, however new, or objects that no longer exist would stay here for ever.
         known = inf if revision < self._watch_revision else float(revision)
         listed = {item.meta.key for item in items}
         vanished = [old for key, old in self._items.items() if key not in listed and old.meta.revision <= known]
@@ -148,7 +156,7 @@ class Cache:
             self._on_change(old, None)
 
     def _confirm_deletions(self, listed: set[str], *, was_put_back: bool) -> list[Stored]:
-        """Return what we deleted and a list does not hold any more: no watch is going to tell that."""
+        """Return the objects that we deleted and a LIST no longer holds: no watch event will confirm that."""
         told = [item for uid, item in self._deleted_by_us.items() if uid not in listed]
         self._deleted_by_us = (
             {} if was_put_back else {uid: item for uid, item in self._deleted_by_us.items() if uid in listed}
@@ -156,14 +164,15 @@ class Cache:
         return told
 
     def upsert(self, item: Stored) -> None:
-        """Take a new or changed object from the watch."""
+        """Take an ADDED or MODIFIED event."""
         self._watch_revision = max(self._watch_revision, item.meta.revision)
         self.record_read(item)
 
     def remove(self, item: Stored) -> None:
-        """Take the news that an object is gone, or does not match our selector any more."""
+        """Take a DELETED event: the object is gone, or no longer matches the selector of the watch."""
         self._watch_revision = max(self._watch_revision, item.meta.revision)
-        # The answer to a write of ours may come after the news that the object is gone: it must not return.
+        # The response to a write of ours may arrive after this event. Without the tombstone it would add the object
+        # again, and no further event would ever remove it.
         self._add_tombstone(item.meta.uid, item.meta.revision)
         if self._deleted_by_us.pop(item.meta.uid, None):
             self._on_change(item, None)
@@ -174,7 +183,7 @@ class Cache:
             self._on_change(old, None)
 
     def _keep_if_evicted(self, item: Stored) -> None:
-        """Keep a pod that is gone until its owner has looked: why it had to go is said in its last moments only."""
+        """Keep a pod that was evicted until its owner is reconciled: only its last version says why it went."""
         owner = owner_of(item)
         if owner and item.resource == POD and stored_condition(item.status, "DisruptionTarget").get("status") == "True":
             self._evicted.setdefault(owner, []).append((self._monotonic(), item))
@@ -182,14 +191,14 @@ class Cache:
                 del self._evicted[next(iter(self._evicted))]
 
     def definition_removed(self) -> None:
-        """Take the news that the definition of this optional resource is gone, and all its objects with it."""
+        """Remove all objects: the API server no longer serves this optional resource."""
         self.synced, self.served, self.error = True, False, None
         for old in list(self._items.values()):
             self._drop(old)
             self._on_change(old, None)
 
     def trouble(self, error: KubeError | None) -> None:
-        """Take the news that the watch fails (and why), or works again."""
+        """Record why the watch fails; None: it works again."""
         self.error = error
 
     def _add_tombstone(self, uid: str, revision: int) -> None:
@@ -198,7 +207,7 @@ class Cache:
             del self._tombstones[next(iter(self._tombstones))]
 
     def _put(self, item: Stored, known: float = -1) -> bool:
-        """Take an object unless we know better; a list knows better than we do up to the revision `known`."""
+        """Store an object and return True, unless what we have is newer. Up to the revision `known` a LIST is right."""
         old, uid, revision = self._items.get(item.meta.key), item.meta.uid, item.meta.revision
         gone = self._tombstones.get(uid, -1)
         if revision <= gone and (gone > known or uid in self._deleted_by_us):

@@ -1,4 +1,4 @@
-"""Time, as a value that is passed in: tests bring their own."""
+"""Time, passed in so that tests can bring a clock of their own. Queue, events, drift and gather take it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class Timer(Protocol):
-    """Something that will happen, unless it is cancelled."""
+    """A callback that is due later, unless it is cancelled."""
 
     def cancel(self) -> None:
-        """Make it not happen."""
+        """Drop the callback."""
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A wall clock, a monotonic clock and timers."""
 
     def now(self) -> datetime:
         """Return the time of day, in UTC."""
 
     def monotonic(self) -> float:
-        """Return seconds that never jump."""
+        """Return monotonic seconds: unlike `now`, they never jump."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while."""
+        """Call `callback` once, after so many seconds, and return the timer that can cancel it."""
 
 
 class SystemClock:
@@ -39,9 +39,9 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that never jump."""
+        """Return monotonic seconds: unlike `now`, they never jump."""
         return time.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while."""
+        """Call `callback` once, after so many seconds, and return the timer that can cancel it."""
         return asyncio.get_running_loop().call_later(seconds, callback)

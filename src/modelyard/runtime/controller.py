@@ -1,11 +1,11 @@
-"""The one reconcile function. Crash safety, staleness, back-off and ownership are solved here, once, for every kind.
+"""The one reconcile function, and the workers that call it: one controller of controller-runtime, for all kinds.
 
-Level-based: it gets a key, reads the facts as they are and never asks which event happened. Safe to cancel at any
-await, because every step can be done again.
+`manager` runs the workers while we lead. Level-based: a reconcile gets a key, reads the state as it is and never asks
+which event happened. It can be cancelled at any await, because every step can be repeated.
 
-A reconcile ends in one of four ways: done; look again at a time; try again with back-off (the API server was busy or
-out of reach); stuck until the user or the world changes. Anything else that is raised is a bug of ours: it is logged,
-shown on the object as InternalError, and tried again, without stopping anybody else.
+A reconcile ends in one of four ways: done; requeue after some seconds; retry with back-off, because the API server is
+busy or out of reach; stuck until the user or the cluster changes something. Any other exception is a bug of ours: it is
+logged, shown on the object as InternalError and retried, and other objects go on.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from modelyard.runtime.queue import Queue
 
 HIDDEN_RETRIES: Final = 3
-"""So many failures in a row are the API server's business; more than that becomes the user's."""
+"""After so many failures in a row, the status reports them. Most are over by then, and need no write."""
 
 _log = structlog.get_logger()
 
 
 class Controller:
-    """Looks at one object at a time and brings the cluster one step closer to its spec."""
+    """Reconciles objects of all kinds. Its workers run side by side, never two of them on one object."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Controller:
         self._clock, self._metrics = clock, metrics
 
     async def work(self) -> None:
-        """Take keys from the queue until cancelled."""
+        """Reconcile items from the queue until cancelled: one worker."""
         while True:
             item = await self._queue.get()
             try:
@@ -104,21 +104,21 @@ class Controller:
             return
         self._queue.succeeded(item)
         if later := outcome.requeue_after:
-            # No seconds means at once: our own status write does not wake the object that it was written for.
+            # Without this, a step machine would stop after its first step: a status write does not wake its own object.
             if later.seconds > 0:
                 self._queue.add_after(item, later.seconds)
             else:
                 self._queue.add(item)
 
     async def reconcile(self, item: Item) -> Outcome:
-        """Bring one object one step closer to its spec."""
+        """Bring the cluster one step closer to the spec of one object; the outcome says when to do so again."""
         kind = self._kinds[item.kind]
         stored = self._caches[kind.resource].get(item.key)
         if stored is None or (stored.meta.deleting and not self._must_finalize(kind, stored)):
             self._gather.forget(item)
             self._queue.forget(item)
             return Outcome()
-        # Deletion ends a pause: an object that waited for its finalizer would keep its namespace from going, too.
+        # Deletion ends a pause. Otherwise a paused object would keep its finalizer, and with it its namespace.
         if stored.meta.annotation(names.PAUSED) == "true" and not stored.meta.deleting:
             await self._write_status(stored, status.paused(stored, self._now()))
             return Outcome()
@@ -127,13 +127,14 @@ class Controller:
         except SpecInvalid as error:
             return await self._report_invalid_spec(kind, stored, error)
         if kind.finalize and not stored.meta.deleting and names.FINALIZER not in stored.meta.finalizers:
-            # First and alone: whatever we do later can then be undone, wherever we are killed.
+            # First and alone. Added later, or together with something else, a crash in between could leave something
+            # behind that `finalize` is never asked to remove.
             stored = await self._set_finalizers(stored, [*stored.meta.finalizers, names.FINALIZER])
         return await self._reconcile_decoded(item, kind, stored, obj)
 
     async def _report_invalid_spec(self, kind: Kind, stored: Stored, error: SpecInvalid) -> Outcome:
         if stored.meta.deleting:
-            # Nothing can be worked out of this spec, now or later: to wait for a better one would be to wait for ever.
+            # `finalize` needs a spec that decodes, and this one will not change any more: waiting would never end.
             await self._events.record(stored, Reason.FINALIZER_SKIPPED, _skipped_finalizer_note(error))
             await self._remove_finalizer(stored)
             return Outcome()
@@ -142,13 +143,14 @@ class Controller:
         return Outcome()
 
     async def _reconcile_decoded(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
-        """Gather, decide, remember, plan, carry out, and say what came of it."""
+        """Gather, decide, remember, plan, carry out, summarise: the steps of ARCHITECTURE.md."""
         make_plan = kind.finalize if stored.meta.deleting and kind.finalize else kind.plan
         seen = await self._gather(item, kind, obj)
         decided = kind.decided(obj, seen)
         memory = decided[0].memory if kind.memory else None
         if memory != obj.memory:
-            # Before anything acts on it: killed after the act, the next look would decide anew, and perhaps otherwise.
+            # Before anything acts on it. Killed between the act and a later write, the next reconcile would decide
+            # anew and perhaps differently, and the first act would be forgotten.
             stored = await self._write_status(stored, status.memory_fields(memory))
         plan = make_plan(obj, seen, *decided)
         if stored.meta.deleting and plan == Plan():
@@ -164,16 +166,17 @@ class Controller:
         return outcome
 
     def _make_calls(self, item: Item, plan: Plan, outcome: Outcome) -> Outcome:
-        """See to it that the calls of a plan are made, and return the outcome with the results known so far.
+        """Hand the calls of a plan to the poller, and return the outcome with the results known so far.
 
-        Not while the plan is stuck before its calls: those of the last plan go on, so that nothing is given up halfway.
+        A plan that failed before its calls leaves those of the last plan as they are: to drop them would cancel calls
+        that the next plan names again.
         """
         if outcome.problem or outcome.retry:
             return structs.replace(outcome, results=self._calls.known(item))
         return structs.replace(outcome, results=self._calls.look(item, plan.calls))
 
     async def _write_status(self, stored: Stored, wanted: Json) -> Stored:
-        """Write what differs, if anything does, and return the object as it is stored then."""
+        """Write the status fields that differ, if any, and return the object as it is stored afterwards."""
         patch = status.merge_patch(stored, wanted, self._now())
         if not patch:
             return stored
@@ -183,7 +186,7 @@ class Controller:
                 stored.resource, stored.meta.key, {"metadata": meta, "status": patch}, subresource="status"
             )
         except NotFound as error:
-            # Deleted meanwhile, and then the next look does not find it; if it does, this has to be said somewhere.
+            # Most likely the object was deleted, and the next reconcile will not find it. If it does, this hint helps.
             raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
         self._caches[stored.resource].record_write(answer)
         await self._events.record_change(stored, wanted)
@@ -208,17 +211,17 @@ class Controller:
         except KubeError as error:
             _log.debug("status not written", kind=item.kind, object=str(item.key), error=str(error))
         except Exception:
-            # A worker that ended here would end all others.
+            # Raised, it would end this worker, and its task group would end all others.
             _log.exception("internal error", kind=item.kind, object=str(item.key))
 
     def _log_failure(self, item: Item, outcome: Outcome, error: KubeError) -> None:
-        """Log what keeps failing, once for each object and not at every try."""
+        """Log a failure at level info once per object, when the status reports it, and at level debug otherwise."""
         worth_a_line = not outcome.retry or self._queue.failures(item) == HIDDEN_RETRIES
         log = _log.info if worth_a_line else _log.debug
         log("not carried out", kind=item.kind, object=str(item.key), error=str(error))
 
     def _is_hidden(self, item: Item, outcome: Outcome) -> bool:
-        """Return whether an outcome is not worth telling yet, because the next try will probably succeed."""
+        """Return whether an outcome stays out of the status for now, because the next try will probably succeed."""
         return outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES
 
     def _must_finalize(self, kind: Kind, stored: Stored) -> bool:

@@ -1,7 +1,8 @@
-"""Who has to be woken when an object changes.
+"""The reverse index of reads: which objects depend on an object that has changed.
 
-Derived, not declared: from what each object read when it was last looked at. A reader of many objects is woken only
-when the facet it depends on changes.
+It takes the place of the map functions that controllers elsewhere pass to their watches. Those have to be written, and
+can be forgotten; this is what `gather` saw each object read in its last reconcile. `informers` asks it at every change.
+A reader of many objects is woken only when the facet that it reads has changed.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ _log = structlog.get_logger()
 
 
 class Item(NamedTuple):
-    """One object to look at: the kind's name and where it is stored."""
+    """One object to reconcile, by kind and key: the request of controller-runtime."""
 
     kind: str
     key: Key
 
 
 Bucket = tuple[Resource, tuple[str, str] | None]
-"""Where readers of many objects are kept: by resource and by the first label they ask for."""
+"""Where the readers of an `Every` are kept: by resource and by the first label of the selector, None if it has none.
+
+Without the label, every change of a pod would be compared with the selectors of all readers of pods.
+"""
 
 
 class Dependents:
-    """What every object read, and the way back."""
+    """What every object read in its last reconcile, and the readers of every object."""
 
     def __init__(self) -> None:
         self._reads: dict[Item, tuple[Read, ...]] = {}
@@ -43,7 +47,7 @@ class Dependents:
         self._logged: set[tuple[Resource, type[Exception]]] = set()
 
     def record(self, item: Item, reads: Collection[Read]) -> None:
-        """Remember what an object read, in place of what it read before."""
+        """Replace what is known of the reads of an object."""
         kept = tuple(read for read in reads if isinstance(read, Named | Every))
         if kept == self._reads.get(item, ()):
             return
@@ -57,11 +61,11 @@ class Dependents:
                 by_item[item] = (*by_item.get(item, ()), read)
 
     def extend(self, item: Item, reads: Collection[Read]) -> None:
-        """Remember what an object reads besides what it read before: it has not read everything yet."""
+        """Add to the reads of an object, in the middle of a reconcile that has not read everything yet."""
         self.record(item, tuple(dict.fromkeys((*self._reads.get(item, ()), *reads))))
 
     def forget(self, item: Item) -> None:
-        """Drop what an object read."""
+        """Drop the reads of an object that is gone or no longer reconciled here."""
         for read in self._reads.pop(item, ()):
             if isinstance(read, Named):
                 _discard(self._named, _target(item, read), item)
@@ -69,7 +73,10 @@ class Dependents:
                 _discard(self._every, _bucket(read), item)
 
     def woken_by(self, resource: Resource, old: Stored | None, new: Stored | None) -> dict[Item, float]:
-        """Return the readers whose answer may change, each with the seconds that the news may wait."""
+        """Return the readers that a change affects, each with the seconds that its reconcile may wait.
+
+        `old` is None for a new object, `new` for one that is gone.
+        """
         current = new or old
         if current is None:
             return {}
@@ -93,8 +100,9 @@ class Dependents:
         try:
             return read.facet(item)
         except Exception as error:
-            # A bug of the reader's kind. Equal to nothing, so that the reader is woken and shows it, and nobody else
-            # stops. Logged once: every reader would say the same at every change.
+            # A bug of the reader's kind. Raised here, it would end the watch of this resource for all kinds. The result
+            # is equal to nothing, so the reader is woken, runs into the same bug and shows it. Logged once, because
+            # every reader would log it at every change.
             if (read.resource, type(error)) not in self._logged:
                 self._logged.add((read.resource, type(error)))
                 _log.exception("a facet failed", object=f"{read.resource.label} {item.meta.key}")
@@ -118,7 +126,7 @@ def _target(item: Item, read: Named) -> tuple[Resource, Key]:
 
 
 def matches(read: Every[Any], item: Stored) -> bool:
-    """Return whether an object is among those that a read asks for."""
+    """Return whether the namespace and the selector of a read match an object."""
     if read.namespace and item.meta.namespace != read.namespace:
         return False
     return read.selector.matches(item.meta.labels or {})

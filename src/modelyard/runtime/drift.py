@@ -1,7 +1,8 @@
-"""What is remembered of our writes to a child.
+"""What became of our writes to children, so that `apply` knows when to stop repairing.
 
-It tells when to stop: a field that the server does not keep, and a field that somebody keeps changing back. All of it
-may be forgotten at any time; a restart costs one write more, never a wrong one.
+Two writers with server-side apply by force would fight for ever over a field. So a field that the API server does not
+keep is not written again, and one that another client keeps changing is left alone for a while. All of this may be
+forgotten at any time: a restart costs one write more, never a wrong one.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ if TYPE_CHECKING:
     from modelyard.runtime.clock import Clock
 
 MAX_REPAIRS: Final = 10
+"""How often a child is repaired within the window."""
 REPAIR_WINDOW: Final = 600.0
-"""A fight is left alone for so long: the other writer may be gone by then."""
+"""Seconds. After as many, repairs begin again: the other writer may be gone by then."""
 
 
 class Drift:
-    """Remembers, for every child, what became of our writes."""
+    """What became of our writes, for every child by UID."""
 
     def __init__(self, clock: Clock, count: Callable[[str, str], None]) -> None:
         self._clock, self._count = clock, count
         self._not_kept: dict[str, tuple[str, str]] = {}
+        """By UID: the intent that was written, and the field that the response did not hold."""
         self._repairs: dict[str, deque[float]] = {}
         self._prunable: set[str] = set()
 
     def begin_repair(self, live: Stored, difference: str) -> Problem | None:
-        """Return why a difference is not worth another write; None: write, and remember that we did."""
+        """Record that a field of a child is about to be repaired, and return None; or return why it must not be."""
         if self._not_kept.get(live.meta.uid) == (live.meta.annotation(names.INTENT), difference):
             return _not_kept(live, difference)
         now = self._clock.monotonic()
@@ -47,7 +50,7 @@ class Drift:
         return None
 
     def record_response(self, answer: Stored, difference: str | None) -> Problem | None:
-        """Look at the answer to a write of ours, and remember when it does not hold what we wrote."""
+        """Record the response to a write, and return a problem if a field is not as it was written; None: all are."""
         if difference is None:
             self._not_kept.pop(answer.meta.uid, None)
             return None
@@ -56,17 +59,18 @@ class Drift:
         return _not_kept(answer, difference)
 
     def is_prunable(self, live: Stored) -> bool:
-        """Return whether an apply is known to remove what it drops from this child."""
+        """Return whether an apply removes the fields of this child that it no longer states."""
         return live.meta.uid in self._prunable
 
     def mark_prunable(self, live: Stored) -> None:
-        """Remember that the field ownership of this child was put right."""
+        """Record that the managedFields of this child were put right."""
         self._prunable.add(live.meta.uid)
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of a child that is gone.
+        """Drop what is known of a child that is gone.
 
-        Not the repairs, which end by themselves: a child whose label somebody keeps taking away seems gone each time.
+        Repairs are kept until their window has passed: a child that keeps losing its label seems gone each time, and
+        the repairs would never add up.
         """
         self._not_kept.pop(uid, None)
         self._prunable.discard(uid)

@@ -1,7 +1,8 @@
-"""Runs the elector in a thread of its own.
+"""Runs the elector in a thread of its own, and the workers for as long as it holds the Lease.
 
-A busy reconcile must not delay a renewal: the elector has its own event loop and its own connections. It reports to
-the workers' loop, and hands the Lease back only when it is told that the last worker has stopped.
+`manager` makes one `Leadership`. A reconcile that keeps the event loop busy must not delay a renewal, so the elector
+has its own event loop and its own connections. It reports to the loop of the workers, and releases the Lease only when
+it is told that the last worker has stopped: two leaders at a time would write against each other.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
 
 TLS_CLOSE_SECONDS: Final = 0.1
+"""How long closed connections get to finish their TLS shutdown."""
 
 _log = structlog.get_logger()
 
 
 class Leadership:
-    """Whether we lead, as the workers' loop sees it."""
+    """Whether this replica leads, as the event loop of the workers sees it. Used in that loop's thread only."""
 
     def __init__(self, connect: Callable[[], Client], key: Key, identity: str) -> None:
         self._connect, self._key, self._identity = connect, key, identity
@@ -39,7 +41,7 @@ class Leadership:
         self._stop = asyncio.Event()
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Run `lead` whenever we lead; it is cancelled when leadership is lost. Runs until cancelled."""
+        """Run `lead` whenever we hold the Lease, and cancel it when the Lease is lost. Runs until cancelled."""
         thread = threading.Thread(target=self._thread_main, name="elector", daemon=True)
         thread.start()
         try:
@@ -47,8 +49,9 @@ class Leadership:
                 await self._wait_until(leading=True)
                 await self._lead_until_lost(lead)
         finally:
-            # The workers have stopped by now; only then may somebody else begin.
-            with suppress(RuntimeError):  # the elector has ended by itself, and its loop with it
+            # The workers have stopped by now, and only now may another replica start: released earlier, the Lease would
+            # have two leaders. The RuntimeError: the elector has ended by itself, and its loop is closed.
+            with suppress(RuntimeError):
                 self._elector_loop.call_soon_threadsafe(self._stop.set)
             await asyncio.shield(self._stopped)
             thread.join()
@@ -86,7 +89,7 @@ class Leadership:
         elector = Elector(client, self._key, self._identity)
         tasks = [
             asyncio.ensure_future(work)
-            for work in (elector.watch(), self._acquire_and_renew(elector), self._wait_for_stop())
+            for work in (elector.watch(), self._acquire_and_renew(elector), self._stop.wait())
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -96,15 +99,12 @@ class Leadership:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # After a bug of ours workers may still be at it: the Lease is left to run out.
+            # If the elector ends by itself, after a bug, workers may still be running: the Lease is left to expire.
             if self._stop.is_set():
                 await elector.release()
             await client.close()
-            # TLS connections say goodbye in the background; a loop that ends before they have leaves sockets open.
+            # TLS connections are shut down in the background; a loop that is closed before that leaks their sockets.
             await asyncio.sleep(TLS_CLOSE_SECONDS)
-
-    async def _wait_for_stop(self) -> None:
-        await self._stop.wait()
 
     async def _acquire_and_renew(self, elector: Elector) -> None:
         while True:

@@ -1,6 +1,7 @@
-"""Events for what a person must notice: problems, recoveries, and fields that were put back.
+"""Kubernetes Events for problems, recoveries and repaired fields: the EventRecorder of client-go.
 
-None on the way from create to Ready: they are writes. The same news of the same object is told once a minute at most.
+`controller` records what changes in a status. There are none on the way from create to Ready, because each is a write,
+and the same reason is recorded for the same object once a minute at most.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from modelyard.runtime.clock import Clock
 
 REPEAT_SECONDS: Final = 60.0
+"""How long an event of the same object with the same reason is dropped."""
 
 _log = structlog.get_logger()
 
 
 class EventRecorder:
-    """Writes events, best effort: an event that cannot be written never holds anything up."""
+    """Writes events, best effort: one that cannot be written is logged and forgotten."""
 
     def __init__(self, client: Client, clock: Clock, instance: str) -> None:
         self._client, self._clock = client, clock
@@ -35,7 +37,7 @@ class EventRecorder:
         self._with_problem: set[str] = set()
 
     async def record_change(self, about: Stored, after: Json) -> None:
-        """Tell what is worth telling of the step from the stored status to the next."""
+        """Record the event of a change from the stored status to the next, if it deserves one."""
         uid = about.meta.uid
         told = event_for_change(about.status, after)
         if told is None and uid in self._with_problem and stored_condition(after, "Ready").get("status") == "True":
@@ -49,7 +51,7 @@ class EventRecorder:
         await self.record(about, *told)
 
     async def record(self, about: Stored, reason: Reason, note: str) -> None:
-        """Write one event, unless the same was told of this object a moment ago."""
+        """Write one event, unless one with the same reason was written for this object in the last minute."""
         now = self._clock.monotonic()
         self._recent = {key: at for key, at in self._recent.items() if now - at < REPEAT_SECONDS}
         if (about.meta.uid, reason) in self._recent:
@@ -59,17 +61,17 @@ class EventRecorder:
         try:
             await self._client.create(EVENT, body)
         except KubeError as error:
-            # Whatever a namespace holds has something to say when it is deleted, and nobody is left to read it.
+            # In a namespace that is being deleted every object gets into trouble, and no event can be created.
             log = _log.debug if isinstance(error, Forbidden) and error.namespace_terminating else _log.warning
             log("event not written", object=str(about.meta.key), reason=reason.value, error=str(error))
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an object that is gone."""
+        """Drop what is known of an object that is gone."""
         self._with_problem.discard(uid)
 
 
 def event_for_change(before: Json, after: Json) -> tuple[Reason, str] | None:
-    """Return what is worth an event in the step from one status to the next, if anything."""
+    """Return the reason and note of the event for a change of status; None: it deserves none."""
     for kind in ("Ready", "Applied"):
         old, new = stored_condition(before, kind), stored_condition(after, kind)
         reason = _as_reason(new.get("reason"))

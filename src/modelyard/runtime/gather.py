@@ -1,4 +1,8 @@
-"""Collect everything a decision depends on: from the caches, from the checks, and Secrets and ConfigMaps by name."""
+"""Read everything that one reconcile depends on into a `Seen`: caches, answers, and Secrets and ConfigMaps by GET.
+
+`controller` calls it at the start of each reconcile. It records the reads in `dependents`, so that changes wake the
+object, and tells the poller which checks to repeat. What to read is asked of the kind, in rounds: `kinds/gather.py`.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +36,20 @@ if TYPE_CHECKING:
 
 
 class Poller(Protocol):
-    """What polls the checks of reads, or makes the calls of plans: see `net/poller.py`."""
+    """Repeats the checks of reads, or makes the calls of plans: `net/poller.py`, which the runtime must not import."""
 
     def look(self, reader: Item, checks: Collection[Check]) -> Mapping[Check, Answer]:
-        """Return the latest answers, and poll exactly these checks for the reader from now on."""
+        """Return the answers known so far, and poll exactly these checks for the reader from now on."""
 
     def known(self, reader: Item) -> Mapping[Check, Answer]:
-        """Return the latest answers to what the reader named last."""
+        """Return the answers known so far to the checks that the reader named last."""
 
     def forget(self, reader: Item) -> None:
         """Drop the checks that only this reader names."""
 
 
 class Gatherer:
-    """Reads for one object at a time. Nothing is ever awaited but what is read by name: Secrets and ConfigMaps."""
+    """Reads for one object at a time. Only the GET of a Secret or a ConfigMap is awaited."""
 
     def __init__(
         self,
@@ -62,12 +66,13 @@ class Gatherer:
         self._optional = tuple(cache for resource, cache in caches.items() if resource.optional)
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
-        """Return what is seen of everything that this object reads, and remember that it reads it."""
+        """Return what the reads of an object find, and wake the object when that changes from now on."""
         known = Seen(self._clock.now(), self._policy, unserved=self._unserved(), results=self._calls.known(item))
         reading = Gathering(kind, obj, known)
         for read in reading:
             if _is_by_name(read):
-                # What was read before it, for the first time, may change while we wait for its answer.
+                # Recorded before the GET is awaited: a cached object that was read before it may change meanwhile, and
+                # the change would wake only the readers that are recorded.
                 self._dependents.extend(item, reading.reads)
             reading.found(read, await self._find(item, obj, read))
         self._dependents.record(item, reading.reads)
@@ -75,7 +80,7 @@ class Gatherer:
         return reading.seen({asked: answers[asked.check] for asked in reading.asked if asked.check in answers})
 
     def forget(self, item: Item) -> None:
-        """Drop what an object read, checked and called, once it is gone."""
+        """Drop the reads, checks and calls of an object that is gone or no longer reconciled here."""
         self._dependents.forget(item)
         self._checks.forget(item)
         self._calls.forget(item)
@@ -106,15 +111,15 @@ class Gatherer:
 
 
 def _is_by_name(read: Lookup) -> bool:
-    """Return whether a read is answered by a GET, because no cache may hold the object."""
+    """Return whether a read takes a GET, because its resource is in no cache."""
     return isinstance(read, Named) and read.resource.by_name
 
 
 def hashed(secret: Stored, salt: str) -> Stored:
-    """Return a Secret whose values are replaced by hashes.
+    """Return a Secret whose values are replaced by salted hashes.
 
-    Kinds need to know which keys there are and when a value changes, never the value. The salt is the reader's UID, so
-    that a hash which ends up in an annotation cannot be compared with hashes of guessed values made once for all.
+    Kinds need to know which keys there are and when a value changes, never the value. The salt is the UID of the
+    reader: a hash may end up in an annotation, where unsalted ones could be looked up in a table of common passwords.
     """
     values = {name: _digest(base64.b64decode(value), salt) for name, value in secret.part("data").items() if value}
     return Stored(secret.resource, secret.meta, {"data": msgspec.json.encode(values)})

@@ -1,4 +1,4 @@
-"""What a kubelet and Prometheus may ask: `/healthz`, `/readyz` and `/metrics`."""
+"""The HTTP endpoints for the kubelet and Prometheus: `/healthz`, `/readyz` and `/metrics`. `manager` serves them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 class Health:
-    """The web server of the operator."""
+    """The web servers of the operator: one for probes, one for metrics."""
 
     def __init__(self, role: Callable[[], str], troubles: Callable[[], list[str]], registry: CollectorRegistry) -> None:
         self._role, self._troubles, self._registry = role, troubles, registry
 
     async def healthz(self, _: web.Request) -> web.Response:
-        """Say that the event loop turns."""
+        """Answer 200 as long as the event loop runs."""
         return web.Response(text="ok\n")
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """Say whether all caches are filled and which role this replica has; if not, what is wrong."""
+        """Answer with the role of this replica: 200 if all caches are synced, else 503 and what is wrong."""
         troubles = self._troubles()
         lines = [self._role(), *troubles]
         return web.Response(text="\n".join(lines) + "\n", status=503 if troubles else 200)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        """Give all metrics."""
+        """Answer with all metrics."""
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     @asynccontextmanager
     async def serve(self, host: str | None, health_port: int, metrics_port: int) -> AsyncIterator[None]:
-        """Answer until the block ends. Port 0 switches a server off."""
+        """Serve until the block ends. Port 0 switches a server off; host None means all addresses."""
         probes, metrics = web.Application(), web.Application()
         probes.router.add_get("/healthz", self.healthz)
         probes.router.add_get("/readyz", self.readyz)

@@ -1,4 +1,9 @@
-"""One cache and one watch for every resource that some kind needs, and the waking of whoever depends on a change."""
+"""One cache and one watch for every resource that a kind needs; what a change affects is enqueued.
+
+`manager` runs them, as leader and as standby. Their counterpart are the shared informers of client-go and the event
+handlers of controller-runtime. A change of an object enqueues the object itself if it is of one of our kinds, its
+owner, and the objects that read it.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +33,11 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 OURS = f"{names.MANAGED_BY}={names.MANAGER}"
+"""The label selector of children and pods: what we did not create is neither sent to us nor kept."""
 
 
 class Informers:
-    """Keeps the caches equal to the cluster and the queue full of what has to be looked at."""
+    """Keeps the caches equal to the cluster, and enqueues the objects that have to be reconciled while we lead."""
 
     def __init__(
         self, kinds: Mapping[str, Kind], queue: Queue[Item], forget: Collection[Callable[[str], None]]
@@ -47,20 +53,20 @@ class Informers:
         }
         self._custom_resources = {kind.resource for kind in kinds.values()}
         self._full_names: dict[Item, Item] = {}
-        """Objects by the name that the labels of their pods hold, where it is not their own."""
+        """Objects with long names, by the shortened name that the labels of their pods hold."""
         read = self._custom_resources.union(r for kind in kinds.values() for r in kind.looks_at if not r.by_name)
         made = {child for kind in kinds.values() for child in (*kind.children, *kind.creates)}
         self._by_label = (made - read) | {POD}
 
     async def run(self, client: Client, namespace: str, restarted: Callable[[Resource], None]) -> None:
-        """Follow everything until cancelled."""
+        """Watch all resources until cancelled."""
         async with asyncio.TaskGroup() as group:
             for resource, cache in self.caches.items():
                 target = Target(resource, namespace, OURS if resource in self._by_label else "")
                 group.create_task(follow(client, target, _WatchSink(self, cache), restarted=restarted))
 
     def troubles(self) -> list[str]:
-        """Return what cannot be followed, and why, in words."""
+        """Return one line for each resource that is not synced or cannot be watched; empty: all is well."""
         waiting = (f"{cache.resource.label} is not synced yet" for cache in self.caches.values() if not cache.synced)
         failing = (
             f"{cache.resource.label}: {_explained(cache.error)}" for cache in self.caches.values() if cache.error
@@ -69,10 +75,10 @@ class Informers:
 
     @contextmanager
     def leading(self, forget: Callable[[Item], None]) -> Iterator[None]:
-        """Look at every object of every kind that is served, and then at what changes while the block lasts.
+        """Enqueue every object of every kind that has started, and then what changes, while the block lasts.
 
-        Otherwise nobody works, and the names of all that ever came and went would pile up in the queue. So what was
-        read for an object is forgotten in the end: nobody would do it when the object goes.
+        A standby enqueues nothing: it has no workers, so its queue would grow with every object that ever came and
+        went. For the same reason `forget` is called for every object in the end: no worker would do it when one goes.
         """
         self._is_leader = True
         for name in self._started:
@@ -86,7 +92,10 @@ class Informers:
                     forget(item)
 
     def wake(self, item: Item, within: float = 0.0, *, urgent: bool = False) -> None:
-        """Look at one object, unless we do not lead or do not serve its kind yet: it is looked at when we do."""
+        """Enqueue one object, now or within some seconds. Ignored while we do not lead or its kind has not started,
+
+        because the start of either enqueues all objects.
+        """
         if not self._is_leader or item.kind not in self._started:
             return
         if within:
@@ -95,11 +104,11 @@ class Informers:
             self._queue.add(item, urgent=urgent)
 
     def retry_failed(self) -> None:
-        """Try at once what failed while the API server was away; a back-off of a minute would be a minute lost."""
+        """Retry at once what failed while the API server was away, instead of after a back-off of up to a minute."""
         self._queue.retry_now()
 
     def start_synced_kinds(self) -> None:
-        """Begin to serve every kind of which all caches are filled now."""
+        """Start every kind whose caches are all synced by now: before that, an absent object proves nothing."""
         for name, kind in self._kinds.items():
             if name not in self._started and all(self.caches[resource].synced for resource in kind.watches):
                 self._started.add(name)
@@ -107,7 +116,7 @@ class Informers:
                 self._enqueue_kind(name)
 
     def definition_changed(self, resource: Resource) -> None:
-        """Look at every object of the kinds that use an optional resource: its definition has come or gone."""
+        """Enqueue every object of the kinds that use an optional resource whose definition has come or gone."""
         for name, kind in self._kinds.items():
             if resource in kind.watches:
                 self._enqueue_kind(name)
@@ -132,7 +141,7 @@ class Informers:
                 forget(old.meta.uid)
 
     def _on_write(self, resource: Resource, old: Stored | None, new: Stored | None) -> None:
-        """Wake who reads what we wrote for somebody else. Whoever it was written for knows it."""
+        """Wake the readers of an object that we wrote, but not the object that it was written for, which knows it."""
         if self._shows_foreign_status(resource, old, new):
             self._on_change(resource, old, new)
             return
@@ -142,14 +151,15 @@ class Informers:
                 self.wake(item, within)
 
     def _shows_foreign_status(self, resource: Resource, old: Stored | None, new: Stored | None) -> bool:
-        """Return whether the answer to a write also tells what others have done: the status of a child is theirs.
+        """Return whether the response to a write shows a status of a child that we did not know.
 
-        What to read, and to plan, was decided without it, and the watch does not tell it a second time.
+        Another controller wrote it after we read the child. The plan was made without it, and the watch event with it
+        will change nothing in the cache, so this is the only moment to wake the owner.
         """
         return bool(old and new and resource not in self._custom_resources and old.status != new.status)
 
     def _is_spec_edit(self, item: Item, old: Stored | None, new: Stored | None) -> bool:
-        """Return whether somebody has changed this very object and waits for it, unlike whoever creates a thousand."""
+        """Return whether the spec of this very object was edited. It goes first: a user waits for it."""
         if old is None or new is None or old.meta.generation == new.meta.generation:
             return False
         return item.key == new.meta.key and self._kinds[item.kind].resource == new.resource
@@ -169,7 +179,7 @@ class Informers:
         return {Item(name, stored.meta.key) for name, kind in self._kinds.items() if kind.resource == resource}
 
     def _with_full_name(self, child: Stored, short: Item) -> Item:
-        """Return the owner by its full name: labels hold only as much of a long one as fits."""
+        """Return an owner by its full name: labels hold a long one only in its shortened form."""
         owner = child.meta.controller
         if owner and child.resource != POD:
             return Item(short.kind, Key(short.key.namespace, owner.name))
@@ -192,14 +202,14 @@ def _explained(error: KubeError) -> str:
 
 
 class _WatchSink:
-    """The sink of one watch: its cache, and the informers, which must know when the cache is filled or in trouble."""
+    """The sink of one watch: its cache, and the informers, which must know when it is synced or the watch fails."""
 
     def __init__(self, informers: Informers, cache: Cache) -> None:
         self._informers, self._cache = informers, cache
         self.upsert, self.remove = cache.upsert, cache.remove
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take a full list."""
+        """Take a LIST, and start the kinds that waited for it."""
         was_served = self._cache.served
         self._cache.replace(items, revision)
         if not was_served:
@@ -207,7 +217,7 @@ class _WatchSink:
         self._informers.start_synced_kinds()
 
     def trouble(self, error: KubeError | None) -> None:
-        """Take note of trouble, and of its end. That an optional resource is not served is no trouble."""
+        """Record why the watch fails; None: it works again. An optional resource that is not served is no failure."""
         if isinstance(error, NotFound) and self._cache.resource.optional:
             _log.info("not served", resource=self._cache.resource.label)
             self._cache.definition_removed()

@@ -1,8 +1,8 @@
-"""Leader election by a Lease.
+"""Leader election by a Lease: the leaderelection package of client-go, with a watch. `election_thread` runs it.
 
-Whoever holds the Lease renews it every 2 s; whoever fails to for 10 s stops leading; others take over once they have
-seen no renewal for 15 s. Times are measured by the monotonic clock from the moment a change is seen, so clocks that
-differ or jump do not matter. A candidate watches the Lease: a release is noticed at once.
+The leader renews the Lease every 2 s, and stops leading after 10 s without success. Another replica takes over once it
+has seen no renewal for 15 s. Times are measured with the monotonic clock, from when a change is observed, so clocks
+that differ or jump do no harm. Replicas watch the Lease, and see at once that it was released.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _log = structlog.get_logger()
 
 
 class LeaseTiming(Struct, frozen=True):
-    """How long leadership lasts."""
+    """The times of leader election, by the names of client-go, in seconds."""
 
     lease_duration: float = 15.0
-    """Nobody takes over within this time of the last renewal."""
+    """How long other replicas wait after the last renewal that they saw, before they take over."""
     renew_deadline: float = 10.0
-    """A leader that could not renew for this long stops."""
+    """How long a leader that cannot renew goes on. Shorter than the lease duration, or there could be two leaders."""
     retry_period: float = 2.0
-    """How often it is renewed."""
+    """How often the leader renews."""
 
 
 class Elector:
-    """One candidate."""
+    """One replica in the election. It is also the sink of the watch of the Lease."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Elector:
         self._news = asyncio.Event()
 
     async def watch(self) -> None:
-        """Follow the Lease until cancelled."""
+        """Watch the Lease until cancelled."""
         target = Target(LEASE, self._key.namespace, field_selector=f"metadata.name={self._key.name}")
         await follow(self._client, target, self)
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours."""
+        """Return once we hold the Lease."""
         while not await self._try_acquire_or_renew():
             self._news.clear()
             period, left = (
@@ -77,7 +77,7 @@ class Elector:
                 continue
 
     async def renew(self) -> None:
-        """Renew the Lease; return when it is lost."""
+        """Renew the Lease, and return when it is lost."""
         while (left := self._renewed + self._timing.renew_deadline - self._monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
@@ -88,7 +88,7 @@ class Elector:
                 return
 
     async def release(self) -> None:
-        """Let others take over at once. Called after the last worker has stopped."""
+        """Clear the holder, so that another replica takes over at once. Only after the last worker has stopped."""
         if self._lease is None or self._held_by_other():
             return
         try:
@@ -98,7 +98,7 @@ class Elector:
             _log.warning("lease not released", error=str(error))
 
     async def _try_acquire_or_renew(self) -> bool:
-        """Take or renew the Lease if nobody else may hold it; False: not now."""
+        """Write the Lease, unless another replica may still hold it, and return whether we hold it now."""
         try:
             if self._lease is None:
                 self.upsert(await self._client.get(LEASE, self._key))
@@ -114,9 +114,11 @@ class Elector:
             await self._write(self._identity)
         except KubeError as error:
             _log.info("lease not written", error=str(error))
-            self._lease = None  # somebody was faster, or the answer was lost: look again
+            # Another replica was faster, or the response was lost: read it again, or every further try would conflict.
+            self._lease = None
             return False
-        # A process that was frozen reads an old answer: it counts from when it was asked for, as for everybody else.
+        # From when it was sent. A process that was frozen since then reads an old response, and another replica may
+        # have taken over in between.
         self._renewed = asked
         return self._monotonic() < asked + self._timing.renew_deadline
 
@@ -144,25 +146,25 @@ class Elector:
         return bool(holder) and holder != self._identity
 
     def replace(self, items: list[Stored], revision: int) -> None:
-        """Take what the watch lists."""
+        """Take a LIST."""
         del revision
         for item in items:
             self.upsert(item)
 
     def upsert(self, item: Stored) -> None:
-        """Take a newer version of the Lease, from the watch or from an answer."""
+        """Take a newer version of the Lease, from the watch or from a response of ours."""
         if self._lease is not None and item.meta.revision <= self._lease.meta.revision:
             return
         self._lease, self._observed_at = item, self._monotonic()
         self._news.set()
 
     def remove(self, item: Stored) -> None:
-        """Take the news that somebody deleted the Lease."""
+        """Take the deletion of the Lease: the next replica that tries creates it again."""
         del item
         self._lease = None
         self._news.set()
 
     def trouble(self, error: Any) -> None:
-        """Leave trouble to the log of the watch: without news the timer decides."""
+        """Log why the watch fails; None: it works again. Without a watch, `acquire` retries by its timer."""
         if error:
             _log.warning("cannot follow the lease", error=str(error))

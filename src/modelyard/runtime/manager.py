@@ -1,4 +1,7 @@
-"""The operator as a process: caches always, workers while we lead, everything ended in order."""
+"""The operator as a process: informers always, workers while we lead, and an orderly end. controller-runtime's manager.
+
+`app.py` makes one `Operator` and runs it. All parts of the runtime are made and connected here.
+"""
 
 from __future__ import annotations
 
@@ -35,26 +38,26 @@ _log = structlog.get_logger()
 
 
 class Settings(Struct, frozen=True):
-    """What an administrator may choose."""
+    """What an administrator chooses with the flags of `modelyard run`."""
 
     lease: Key
     identity: str
     namespace: str = ""
-    """The only namespace to look at; empty: all of them."""
+    """The only namespace to watch; empty: all of them."""
     host: str | None = None
-    """Where health and metrics are served; None: on all addresses, because the kubelet asks from outside the pod."""
+    """The address of health and metrics; None: all addresses, because the kubelet probes from outside the pod."""
     health_port: int = 0
     metrics_port: int = 0
-    """Zero: not served."""
+    """Zero switches a server off."""
     workers: int = 16
     policy: Policy = Policy()
 
 
 class RunnablePoller(Poller, Protocol):
-    """Checks that are polled, or calls that are made, while `run` runs."""
+    """A poller of checks or calls that works while `run` runs."""
 
     async def run(self) -> None:
-        """Poll or call until cancelled."""
+        """Poll until cancelled."""
 
 
 class Operator:
@@ -72,7 +75,7 @@ class Operator:
         by_name = {kind.name: kind for kind in kinds}
         self._settings, self._connect = settings, connect
         self.metrics = Metrics()
-        # Five hundred objects of one namespace, or of one kind, must not hold up those of another.
+        # A lane for each kind and namespace: five hundred objects of one must not hold up those of another.
         self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=partial(_lane, by_name))
         self._client = connect(self.metrics)
         drift = Drift(clock, self.metrics.child_differed)
@@ -105,7 +108,7 @@ class Operator:
         self._bind_gauges(by_name)
 
     def _bind_gauges(self, kinds: dict[str, Kind]) -> None:
-        # In a standby nothing waits for a worker: there are none, and a leader looks at everything first.
+        # Zero in a standby: it has no workers, and its queue holds only what the next term of leadership replaces.
         self.metrics.bind_gauge("queue_depth", lambda: self.queue.depth if self._leadership.leading else 0)
         self.metrics.bind_gauge("queue_age_seconds", lambda: self.queue.age if self._leadership.leading else 0.0)
         self.metrics.bind_gauge("leader", lambda: float(self._leadership.leading))
@@ -114,7 +117,10 @@ class Operator:
             self.metrics.bind_object_count(name, lambda cache=cache: float(len(cache)))  # type: ignore[misc]
 
     async def run(self) -> None:
-        """Run until cancelled. The workers end first, then the Lease is given back, then the watches end."""
+        """Run until cancelled. Then the workers end first, the Lease is released, and the watches end last.
+
+        Released earlier, the Lease would let another replica start while our workers still write.
+        """
         settings = self._settings
         health = Health(self._role, self._informers.troubles, self.metrics.registry)
         try:

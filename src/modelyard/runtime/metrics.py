@@ -1,4 +1,4 @@
-"""What Prometheus may ask of the operator."""
+"""The Prometheus metrics of the operator. `health` serves them."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Metrics:
         self._objects = Gauge("modelyard_objects", "Objects by kind.", ("kind",), registry=registry)
 
     def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
-        """Count one reconcile."""
+        """Count one reconcile, by kind and outcome, and its duration."""
         self._reconciles.labels(kind, outcome).inc()
         self._seconds.labels(kind).observe(seconds)
 
     def requested(self, verb: str, resource: str, code: int, seconds: float) -> None:
-        """Count one request to the API server."""
+        """Count one request to the API server, by verb, resource and status code, and its duration."""
         self._requests.labels(verb, resource, str(code)).inc()
         self._api_seconds.labels(verb).observe(seconds)
 
@@ -65,13 +65,13 @@ class Metrics:
         self._restarts.labels(resource.label).inc()
 
     def child_differed(self, what: str, resource: str) -> None:
-        """Count a child that was not as we wrote it."""
+        """Count a child that was repaired, or not kept as it was written."""
         self._children.labels(what, resource).inc()
 
     def bind_gauge(self, gauge: str, source: Callable[[], float]) -> None:
-        """Say where the value of a gauge comes from."""
+        """Let a gauge call `source` for its value whenever it is scraped."""
         self._gauges[gauge].set_function(source)
 
     def bind_object_count(self, kind: str, source: Callable[[], float]) -> None:
-        """Say where the number of objects of a kind comes from."""
+        """Let the gauge of the objects of a kind call `source` for its value."""
         self._objects.labels(kind).set_function(source)

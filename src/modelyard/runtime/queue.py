@@ -1,8 +1,13 @@
-"""The keyed queue: every key at most once in it, and never in two hands at a time.
+"""The work queue: client-go's rate-limited, delaying workqueue, with lanes.
 
-It knows nothing of Kubernetes. A key that is added while it is being worked on is handed out again afterwards, so no
-change is ever lost; a hundred changes meanwhile are one more turn. Keys wait in lanes that take turns; of a serial lane
-only one key is in work at a time.
+`informers` add keys, the workers of `controller` take them. It knows nothing of Kubernetes.
+
+- A key is in the queue at most once, and processed by one worker at a time.
+- A key that is added while it is processed is handed out once more afterwards, so no change is lost; a hundred changes
+  in between are one more reconcile.
+- Keys wait in lanes that take turns. Of a serial lane, one key is processed at a time.
+
+Not thread-safe: all methods belong to the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -23,26 +28,29 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Hashable")
 
 _MAX_STALE: Final = 64
-"""So many appointments that were dropped may lie around, before they are cleared away."""
+"""How many dropped entries the heap may hold beyond as many again as there are live ones, before it is rebuilt."""
 
 
 class SerialLane(NamedTuple):
-    """A lane whose keys are worked on one after the other, by whichever worker is free."""
+    """A lane whose keys are processed one at a time, by any worker that is free."""
 
     name: str
 
 
 class Queue(Generic[T]):
-    """Keys that want attention, now or later."""
+    """Keys that are to be processed, now or later."""
 
     def __init__(self, clock: Clock, backoff: Backoff, lane_of: Callable[[T], Hashable] = lambda _: None) -> None:
         self._clock, self._backoff, self._lane_of = clock, backoff, lane_of
         self._busy_lanes: set[SerialLane] = set()
         self._ready: FairQueue[T] = FairQueue(lane_of)
         self._added_at: dict[T, float] = {}
+        """The keys in `_ready`, with the time since when they wait."""
         self._processing: set[T] = set()
         self._dirty: set[T] = set()
+        """Keys that were added while they are processed."""
         self._due: dict[T, float] = {}
+        """When each delayed key is due. An entry of `_heap` with another time was dropped."""
         self._heap: list[tuple[float, int, T]] = []
         self._order = 0
         self._timer: Timer | None = None
@@ -50,19 +58,19 @@ class Queue(Generic[T]):
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def add(self, key: T, *, urgent: bool = False) -> None:
-        """Hand this key out as soon as a worker is free. An appointment for later is dropped: it comes now."""
+        """Hand a key out as soon as a worker is free. If it was delayed, it is not any more."""
         self._due.pop(key, None)
         if key in self._processing:
             self._dirty.add(key)
             return
-        # The urgent lane is not serial: a key of a serial lane waits in its own, or two would be in work at a time.
+        # The urgent lane is not serial. A key of a serial lane that waited there would be processed beside another one.
         self._ready.push(key, urgent=urgent and not isinstance(self._lane_of(key), SerialLane))
         if key not in self._added_at:
             self._added_at[key] = self._clock.monotonic()
             self._wake_one()
 
     def add_after(self, key: T, seconds: float) -> None:
-        """Hand this key out after a while; of several appointments the earliest counts."""
+        """Hand a key out after so many seconds; of several delays the one that ends first counts."""
         due = self._clock.monotonic() + seconds
         if key in self._added_at or key in self._dirty or self._due.get(key, due + 1) <= due:
             return
@@ -72,41 +80,42 @@ class Queue(Generic[T]):
         self._set_timer()
 
     def retry(self, key: T, at_least: float = 0.0) -> None:
-        """Hand this key out after its back-off, which doubles with every failure in a row."""
+        """Hand a key out after its back-off, which doubles with every failure in a row (AddRateLimited)."""
         self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, max(at_least, self._backoff.delay(self._failures[key])))
 
     def retry_now(self) -> None:
-        """Hand out now what waits for its back-off: the cause of the failures is gone."""
+        """Hand out at once all keys that wait for their back-off: the cause of the failures is gone."""
         for key in [key for key in self._failures if key in self._due]:
             self.add(key)
 
     def succeeded(self, key: T) -> None:
-        """Forget the failures of a key."""
+        """Reset the back-off of a key (Forget)."""
         self._failures.pop(key, None)
 
     def failures(self, key: T) -> int:
-        """Return how many times in a row this key has failed."""
+        """Return how many times in a row a key has failed."""
         return self._failures.get(key, 0)
 
     def forget(self, key: T) -> None:
-        """Drop everything known of a key that is gone for good."""
+        """Drop what is known of a key whose object is gone: its failures and its delay."""
         self._failures.pop(key, None)
         self._due.pop(key, None)
 
     def reset_ages(self) -> None:
-        """Count the waiting of every key from now on: before, nobody worked."""
+        """Measure the age of waiting keys from now on: before, this replica had no workers."""
         self._added_at = dict.fromkeys(self._added_at, self._clock.monotonic())
 
     async def get(self) -> T:
-        """Wait for a key and take it into work; call `done` with it afterwards."""
+        """Wait for a key and take it; the caller processes it and then calls `done`."""
         while (key := self._ready.pop(self._is_lane_free)) is None:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
                 await waiter
             except asyncio.CancelledError:
-                # The key that woke us must wake somebody else, or it would lie here with a worker idle.
+                # A key may have woken us just before we were cancelled. It has to wake another worker, or it would wait
+                # here while workers are idle.
                 if not self._remove_waiter(waiter) and self._ready:
                     self._wake_one()
                 raise
@@ -117,11 +126,11 @@ class Queue(Generic[T]):
         return key
 
     def done(self, key: T) -> None:
-        """Say that work on a key has ended; if it was added meanwhile, it is handed out again."""
+        """Record that a key was processed. If it was added in between, it is handed out again."""
         self._processing.discard(key)
         if isinstance(lane := self._lane_of(key), SerialLane):
             self._busy_lanes.discard(lane)
-            # Workers that found only keys of this lane went to sleep although there was something to do.
+            # A worker that found only keys of this lane went to sleep although keys wait. Nothing else would wake it.
             self._wake_one()
         if key in self._dirty:
             self._dirty.discard(key)
@@ -132,17 +141,17 @@ class Queue(Generic[T]):
 
     @property
     def depth(self) -> int:
-        """How many keys wait for a worker."""
+        """How many keys wait for a worker. Delayed keys do not count."""
         return len(self._ready)
 
     @property
     def age(self) -> float:
-        """How long the oldest key has been waiting."""
+        """For how many seconds the oldest key has waited for a worker."""
         return self._clock.monotonic() - next(iter(self._added_at.values())) if self._added_at else 0.0
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is waiting now or being worked on."""
+        """Whether no key waits or is processed. Delayed keys do not count."""
         return not self._ready and not self._processing
 
     def _wake_one(self) -> None:
@@ -163,7 +172,7 @@ class Queue(Generic[T]):
             self._timer.cancel()
             self._timer = None
         if len(self._heap) > 2 * len(self._due) + _MAX_STALE:
-            # An appointment in an hour that every event of the key renews would pile up for an hour.
+            # Every event of a key replaces its delay. A delay of an hour would leave an entry per event for an hour.
             self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
             heapq.heapify(self._heap)
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:

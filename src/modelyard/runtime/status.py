@@ -1,4 +1,7 @@
-"""The one place that writes a status: once at the end of a reconcile, and only when something changed."""
+"""What to write to a status: the merge patch from the stored one to what a kind says. Pure; `controller` sends it.
+
+Conditions that neither the kind nor the runtime owns are left alone, and no patch means no write.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 RUNTIME_CONDITIONS = frozenset({"Paused", "Applied"})
-"""Condition types that the runtime states of every kind: only when there is something to say."""
+"""Condition types that the runtime may add to objects of every kind. Absent unless there is something to say."""
 
 LAST_UPDATED = "lastUpdated"
 """The status field of some kinds that says when the status last changed."""
@@ -29,7 +32,7 @@ LAST_UPDATED = "lastUpdated"
 def summary(
     kind: Kind, stored: Stored, status: Struct, warning: Problem | None, now: str, memory: Struct | None = None
 ) -> Json:
-    """Return the status to store, from what a kind said, what it remembers, and what the runtime adds."""
+    """Return the status to store: what the kind says and remembers, and what the runtime adds."""
     stated: Json = msgspec.json.decode(msgspec.json.encode(status)) | memory_fields(memory)
     conditions: tuple[Condition, ...] = getattr(status, "conditions", ())
     if warning:
@@ -43,9 +46,9 @@ def summary(
 
 
 def on_error(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
-    """Return the status of an object of which no status can be worked out.
+    """Return the status of an object for which `summarise` cannot be called: invalid, unreachable, or a bug of ours.
 
-    Nobody looks at its children meanwhile, so conditions that speak of them are unknown, whatever they said before.
+    Its children are not watched over meanwhile, so Ready is False and all other conditions are Unknown.
     """
     unknown = (failing(name, problem, Truth.UNKNOWN) for name in kind.conditions if name != "Ready")
     owned = RUNTIME_CONDITIONS.union(kind.optional_conditions)
@@ -55,12 +58,12 @@ def on_error(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
 
 
 def memory_fields(memory: Struct | None) -> Json:
-    """Return the status fields that hold what a kind remembers. Optional fields that are unset become null."""
+    """Return the status fields of a memory, null where unset, so that it is removed; empty without a memory."""
     return dict(msgspec.to_builtins(memory)) if memory is not None else {}
 
 
 def paused(stored: Stored, now: str) -> Json:
-    """Return the status of an object that we were told to leave alone: said once, and then not even that again."""
+    """Return the status of a paused object: the condition Paused, or nothing if it is there already."""
     if stored_condition(stored.status, "Paused"):
         return {}
     said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to go on")
@@ -70,7 +73,7 @@ def paused(stored: Stored, now: str) -> Json:
 def merge_patch(stored: Stored, status: Json, now: str) -> Json:
     """Return the merge patch from the stored status to the wanted one; empty when they are equal.
 
-    A time of the last change is news only together with a change.
+    The field `lastUpdated` is set only together with another change. Compared, it would be a write at every reconcile.
     """
     patch = _object_patch(stored.status, {name: value for name, value in status.items() if name != LAST_UPDATED})
     return {**patch, LAST_UPDATED: now} if patch and LAST_UPDATED in {*status, *stored.status} else patch
