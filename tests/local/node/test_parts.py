@@ -23,7 +23,7 @@ from modelyard.local.node.pods.probes import Tally
 from modelyard.local.node.process import procfs
 from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.process.path_mapping import Mapped
-from modelyard.local.node.process.podman import Box, Podman, enter_command, run_command
+from modelyard.local.node.process.podman import Podman, PodmanOptions, enter_command, run_command
 from modelyard.local.node.process.reaper import ContainerRecord, read_record, reap, write_record
 from modelyard.local.node.proxy.addresses import PodAddress
 from modelyard.local.node.storage.pod_folders import PodFolder
@@ -106,7 +106,7 @@ def test_memory_that_is_left_is_measured_and_not_assumed(tmp_path: Path) -> None
 def test_a_container_of_podman_listens_on_loopback_only_and_shows_no_secrets() -> None:
     container = Container("web", "docker.io/app:1", ports=(Port(80), Port(53, protocol="UDP")))
     address = PodAddress("127.97.0.9", None, "240.97.0.9")
-    box = Box("name", address, ("serve", "-v"), ("x",), (Mapped("/data", "/state/data"),), ("0", "1"), 2**30)
+    box = PodmanOptions("name", address, ("serve", "-v"), ("x",), (Mapped("/data", "/state/data"),), ("0", "1"), 2**30)
     assert run_command("podman", container, box, {"TOKEN": "hush"}) == (
         "podman",
         "run",

@@ -69,12 +69,12 @@ class NodeSettings(Struct, frozen=True):
 async def running_node(settings: NodeSettings) -> AsyncIterator[PodWorkers]:
     """Be a node of the cluster for as long as the block lasts: pods that are bound to it run as processes."""
     state = await asyncio.to_thread(settings.state.resolve)
-    async with exclusive_state(state, settings.timings.lock), _probing() as session:
+    async with exclusive_state(state, settings.timings.lock), _probe_session() as session:
         hardware = await measure_hardware(state)
         pods = PodWorkers(_context(settings, state, hardware, session), settings.name)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_Heart(settings, state, hardware).beat()),
+                group.create_task(_NodeReporter(settings, state, hardware).run()),
                 group.create_task(pods.run()),
             ]
             try:
@@ -84,7 +84,7 @@ async def running_node(settings: NodeSettings) -> AsyncIterator[PodWorkers]:
                     task.cancel()
 
 
-def _probing() -> aiohttp.ClientSession:
+def _probe_session() -> aiohttp.ClientSession:
     """Return a session that keeps nothing from one probe to the next."""
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -107,29 +107,29 @@ def _context(settings: NodeSettings, state: Path, hardware: Hardware, session: a
     )
 
 
-class _Heart:
+class _NodeReporter:
     """Keeps the cluster sure that the node is there."""
 
     def __init__(self, settings: NodeSettings, state: Path, hardware: Hardware) -> None:
         self._client, self._name, self._port = settings.client, settings.name, settings.kubelet_port
         self._state, self._hardware, self._timings = state, hardware, settings.timings
         self._pressure: Pressure | None = None
-        self._doubted = asyncio.Event()
-        self._stored = Store(self._compare)
+        self._report_now = asyncio.Event()
+        self._stored = Store(self._check_stored)
 
-    async def beat(self) -> None:
+    async def run(self) -> None:
         """Report and renew, until cancelled."""
         target = Target(_NODE, field_selector=f"metadata.name={self._name}")
         async with asyncio.TaskGroup() as group:
             group.create_task(follow(self._client, target, self._stored))
-            await self._keep()
+            await self._report_forever()
 
-    async def _keep(self) -> NoReturn:
+    async def _report_forever(self) -> NoReturn:
         beats, uid = 0, ""
         while True:
             try:
-                if beats % _REPORT_EVERY == 0 or self._doubted.is_set() or self._is_news():
-                    self._doubted.clear()
+                if beats % _REPORT_EVERY == 0 or self._report_now.is_set() or self._pressure_changed():
+                    self._report_now.clear()
                     uid = await self._report()
                 await self._renew(uid)
             except KubeError as error:
@@ -144,17 +144,17 @@ class _Heart:
         """Wait, but no longer than until the cluster doubts that the node is ready."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._doubted.wait()
+                await self._report_now.wait()
 
-    def _is_news(self) -> bool:
+    def _pressure_changed(self) -> bool:
         return measure_pressure(self._state) != self._pressure
 
-    def _compare(self) -> None:
+    def _check_stored(self) -> None:
         stored = self._stored.items.get(Key("", self._name))
         if stored is None or stored_condition(stored.status, "Ready").get("status") != Truth.TRUE:
-            self._doubted.set()
+            self._report_now.set()
         else:
-            self._doubted.clear()
+            self._report_now.clear()
 
     async def _report(self) -> str:
         """Register the Node, if it is not there, and tell its status; return its UID."""

@@ -108,7 +108,7 @@ async def _control_plane(
     try:
         progress.done("controllers")
         _point_to(setting.folder.kubeconfig, controlplane.kubeconfig)
-        async with _kept(controlplane.programs, group, progress):
+        async with _supervised(controlplane.programs, group, progress):
             yield
     finally:
         await controlplane.stop()
@@ -150,14 +150,14 @@ async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progre
     await program.start()
     try:
         progress.done("operator")
-        async with _kept([program], group, progress):
+        async with _supervised([program], group, progress):
             yield
     finally:
         await program.stop()
 
 
 @asynccontextmanager
-async def _kept(programs: Sequence[Program], group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
+async def _supervised(programs: Sequence[Program], group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for program in programs:
             await stack.enter_async_context(_background(group, supervise(program, progress.say)))

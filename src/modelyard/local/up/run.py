@@ -75,7 +75,7 @@ class _Serving:
     async def run(self, documents: Sequence[Document]) -> NoReturn:
         self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
-            group.create_task(self._tell_places())
+            group.create_task(self._publish_places())
             request = documents or ([] if self._view.items else documents_for_source(str(YARD)))
             await apply_all(self._machine.client, request)
             self._report(await wait_ready(self._machine.proxy, self._view, self._screen))
@@ -83,7 +83,7 @@ class _Serving:
                 await self._view.change()
                 self._screen.show(self._view.rows())
 
-    async def _tell_places(self) -> NoReturn:
+    async def _publish_places(self) -> NoReturn:
         told = None
         while True:
             places = self._machine.proxy.places

@@ -39,7 +39,7 @@ async def _connected(answers: Answers) -> AsyncIterator[tuple[Forwarder, asyncio
     port, door = free_ports(2)
     async with await asyncio.start_server(answers.serve, _IP, port):
         forward = Forwarder([HostPort("127.96.201.1", door)])
-        forward.aim([HostPort(_IP, port)])
+        forward.set_targets([HostPort(_IP, port)])
         reader, writer = await asyncio.open_connection(*forward.place)
         try:
             yield forward, reader, writer

@@ -63,7 +63,7 @@ async def _server(serve: Serve, host: str = "127.97.200.1") -> AsyncIterator[Ser
 @asynccontextmanager
 async def _forward(*targets: HostPort) -> AsyncIterator[Forwarder]:
     forward = Forwarder([_free_place()])
-    forward.aim(targets)
+    forward.set_targets(targets)
     try:
         yield forward
     finally:
@@ -205,7 +205,7 @@ async def test_a_connection_goes_to_the_target_that_has_the_fewest() -> None:
     async with _server(_echo) as one, _server(_echo) as other, _forward(one.place) as forward:
         async with _connected(forward), _connected(forward):
             await _until(lambda: one.connected == 2)
-            forward.aim([one.place, other.place])
+            forward.set_targets([one.place, other.place])
             async with _connected(forward), _connected(forward):
                 await _until(lambda: other.connected == 2)
                 assert one.connected == 2
@@ -226,14 +226,14 @@ async def test_without_targets_a_caller_is_refused_at_once() -> None:
     async with _server(_echo) as server, _forward() as forward:
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*forward.place)
-        forward.aim([server.place])
+        forward.set_targets([server.place])
         async with _connected(forward) as (reader, writer):
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
-        forward.aim([])
+        forward.set_targets([])
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*forward.place)
-        forward.aim([server.place])
+        forward.set_targets([server.place])
         async with _connected(forward) as (reader, writer):
             writer.write(b"y")
             assert await reader.readexactly(1) == b"y"
@@ -249,7 +249,7 @@ async def test_existing_connections_go_on_when_targets_change(change: str) -> No
             if change == "closed":
                 forward.close()
             else:
-                forward.aim([new.place] if change == "another target" else [])
+                forward.set_targets([new.place] if change == "another target" else [])
             writer.write(b"after")
             assert await reader.readexactly(5) == b"after"
             assert (old.connected, new.connected) == (1, 0)

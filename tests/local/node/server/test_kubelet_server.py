@@ -199,10 +199,10 @@ async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
     words = terminal.command(("sh", "-c", "test -t 0 && test -t 1 && stty size < /dev/tty && read line && echo $line"))
     terminal.resize(30, 90)
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, start_new_session=True
+        *words, stdin=terminal.child_end, stdout=terminal.child_end, stderr=terminal.child_end, start_new_session=True
     )
-    terminal.is_theirs_alone()
-    await terminal.type(b"typed\n")
+    terminal.close_child_end()
+    await terminal.write(b"typed\n")
     async with asyncio.timeout(_SECONDS):
         shown = b"".join([piece async for piece in terminal.pieces()]).decode().split()
         assert await process.wait() == 0

@@ -70,14 +70,14 @@ class ContainerWorker:
     ) -> None:
         self.container = container
         self._policy, self._prepare, self._folder = policy, prepare, folder
-        self._grace = self._end_within = grace
+        self._grace = self._stop_grace = grace
         self._callbacks = callbacks
-        self._stop, self._ending, self._started = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._unhealthy = ""
+        self._stopped, self._end_run, self._started = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._failure = ""
         self._process: Process | None = None
         self._access: probes.ContainerAccess | None = None
         self._failures = 0
-        self.status = self._remembered(read_record(folder.record))
+        self.status = self._status_from(read_record(folder.record))
 
     @property
     def is_running(self) -> bool:
@@ -94,12 +94,12 @@ class ContainerWorker:
         """Whether it has ended for good, and well."""
         return isinstance(self.status.state, Terminated) and self.status.state.succeeded
 
-    def hold(self, waiting: Waiting) -> None:
+    def set_waiting(self, waiting: Waiting) -> None:
         """Say why it has not been started yet."""
         if isinstance(self.status.state, Waiting):
-            self._show(state=waiting)
+            self._set_status(state=waiting)
 
-    async def has_started(self) -> None:
+    async def wait_started(self) -> None:
         """Wait until it has passed its startup probe, or will not any more."""
         await self._started.wait()
 
@@ -107,16 +107,16 @@ class ContainerWorker:
         """Run it until it has ended for good, or was told to stop."""
         self._folder.make()
         try:
-            while not self._stop.is_set() and not isinstance(self.status.state, Terminated):
-                await self._once()
+            while not self._stopped.is_set() and not isinstance(self.status.state, Terminated):
+                await self._run_once()
         finally:
             self._started.set()
 
     def stop(self, grace: float) -> None:
         """Tell it to end within so many seconds, and not to start again."""
-        self._end_within = grace
-        self._stop.set()
-        self._ending.set()
+        self._stop_grace = grace
+        self._stopped.set()
+        self._end_run.set()
 
     def kill(self) -> None:
         """End it at once."""
@@ -124,71 +124,71 @@ class ContainerWorker:
         if self._process is not None:
             self._process.kill()
 
-    async def _once(self) -> None:
-        prepared = await self._prepared()
+    async def _run_once(self) -> None:
+        prepared = await self._wait_prepared()
         if prepared is None:
             return
-        ended = await self._run(prepared)
-        if self._stop.is_set():
+        ended = await self._run_process(prepared)
+        if self._stopped.is_set():
             # The record still says that it runs: should only the node have stopped, it is started again.
-            self._show(state=ended, ready=False, started=False)
-        elif self._is_last(ended):
+            self._set_status(state=ended, ready=False, started=False)
+        elif self._is_final(ended):
             write_record(
                 self._folder.record, ContainerRecord(restarts=self.status.restarts, ended=ended, last=self.status.last)
             )
-            self._show(state=ended, ready=False, started=False)
+            self._set_status(state=ended, ready=False, started=False)
         else:
             await self._back_off(ended)
 
-    async def _prepared(self) -> Prepared | None:
+    async def _wait_prepared(self) -> Prepared | None:
         """Wait until everything that it needs is there; None when it was told to stop before."""
         retry = _FIRST_PAUSE
-        while not self._stop.is_set():
+        while not self._stopped.is_set():
             try:
                 return await self._prepare()
             except (ModelyardError, OSError) as error:
-                self._show(state=waits_for(error))
+                self._set_status(state=waiting_for(error))
             await self._pause(retry)
             retry = min(2 * retry, _LONGEST_RETRY)
         return None
 
-    async def _run(self, prepared: Prepared) -> Terminated:
-        self._unhealthy, began, started = "", time.monotonic(), timestamp()
+    async def _run_process(self, prepared: Prepared) -> Terminated:
+        self._failure, began, started = "", time.monotonic(), timestamp()
         try:
-            process = await self._begin(prepared, started)
+            process = await self._start_process(prepared, started)
         except (OSError, ValueError) as error:
             self._failures += 1
             program = prepared.launch.argv[0]
             return Terminated(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
-        self._show(state=Running(started))
-        code = await self._attend(process, prepared)
+        self._set_status(state=Running(started))
+        code = await self._wait_process(process, prepared)
         self._failures = 1 if time.monotonic() - began > _FORGIVEN_AFTER else self._failures + 1
-        return self._how_it_ended(process, code, started)
+        return self._terminated(process, code, started)
 
-    async def _begin(self, prepared: Prepared, started: str) -> Process:
+    async def _start_process(self, prepared: Prepared, started: str) -> Process:
         """Start the process, and remember it; OSError when one of the two cannot be done."""
-        self._make_room()
+        self._rotate_log()
         process = await Process.start(prepared.launch, self._folder.log)
         try:
-            self._remember(process, started, prepared)
+            self._write_record(process, started, prepared)
         except OSError:  # the disk is full: whoever is not remembered would be started a second time
             process.kill()
             await process.wait()
             raise
         return process
 
-    async def _attend(self, process: Process, prepared: Prepared) -> int:
+    async def _wait_process(self, process: Process, prepared: Prepared) -> int:
         """Return the exit code of a process that is probed and watched meanwhile."""
         self._process, self._access = process, prepared.access
-        if not self._stop.is_set():
-            self._ending.clear()
-            self._end_within = self._grace
+        if not self._stopped.is_set():
+            self._end_run.clear()
+            self._stop_grace = self._grace
         try:
             async with asyncio.TaskGroup() as group:
                 watching = [
-                    group.create_task(self._welcome_and_probe(prepared.access)),
+                    group.create_task(self._post_start_and_probe(prepared.access)),
                     group.create_task(process.watch_memory()),
-                    group.create_task(self._end_when_told(process, prepared)),
+                    group.create_task(self._stop_when_told(process, prepared)),
                 ]
                 code = await process.wait()
                 for task in watching:
@@ -198,71 +198,71 @@ class ContainerWorker:
             process.kill()
         return code
 
-    async def _welcome_and_probe(self, access: probes.ContainerAccess) -> None:
+    async def _post_start_and_probe(self, access: probes.ContainerAccess) -> None:
         hook = self.container.lifecycle.post_start
         if hook is not None:
             try:
-                await probes.perform(hook, access, _LONGEST_HOOK)
+                await probes.run_handler(hook, access, _LONGEST_HOOK)
             except probes.ProbeFailed as failure:
-                return self._give_up(f"the postStart hook failed: {failure}")
-        callbacks = probes.ProbeCallbacks(self._has_started, self._is_ready, self._warn, self._is_unhealthy)
-        return await probes.watch(self.container, access, callbacks)
+                return self._fail_run(f"the postStart hook failed: {failure}")
+        callbacks = probes.ProbeCallbacks(self._on_started, self._on_ready, self._warn, self._on_unhealthy)
+        return await probes.run_probes(self.container, access, callbacks)
 
-    async def _end_when_told(self, process: Process, prepared: Prepared) -> None:
-        await self._ending.wait()
+    async def _stop_when_told(self, process: Process, prepared: Prepared) -> None:
+        await self._end_run.wait()
         began, hook = time.monotonic(), self.container.lifecycle.pre_stop
-        if hook is not None and self._end_within > 0:
+        if hook is not None and self._stop_grace > 0:
             with suppress(probes.ProbeFailed):
-                await probes.perform(hook, prepared.access, self._end_within)
+                await probes.run_handler(hook, prepared.access, self._stop_grace)
         used = time.monotonic() - began
-        await process.end(max(self._end_within - used, _LEAST_GRACE if hook else 0))
+        await process.end(max(self._stop_grace - used, _LEAST_GRACE if hook else 0))
 
-    def _has_started(self) -> None:
-        self._show(started=True)
+    def _on_started(self) -> None:
+        self._set_status(started=True)
         self._started.set()
 
-    def _is_ready(self, ready: bool) -> None:
-        self._show(ready=ready)
+    def _on_ready(self, ready: bool) -> None:
+        self._set_status(ready=ready)
 
-    def _is_unhealthy(self, why: str, probe: Probe) -> None:
-        self._give_up(why, probe.termination_grace_period_seconds)
+    def _on_unhealthy(self, why: str, probe: Probe) -> None:
+        self._fail_run(why, probe.termination_grace_period_seconds)
 
-    def _give_up(self, why: str, grace: float | None = None) -> None:
+    def _fail_run(self, why: str, grace: float | None = None) -> None:
         """End this run, because of something that the next one may do better."""
-        if self._ending.is_set():
+        if self._end_run.is_set():
             return
-        self._unhealthy = why
+        self._failure = why
         self._warn(why)
         if grace is not None:
-            self._end_within = grace
-        self._ending.set()
+            self._stop_grace = grace
+        self._end_run.set()
 
     def _warn(self, why: str) -> None:
         self._callbacks.warning(PodWarning("Unhealthy", f"container {self.container.name}: {why}"))
 
     async def _back_off(self, ended: Terminated) -> None:
         write_record(self._folder.record, ContainerRecord(restarts=self.status.restarts + 1, last=ended))
-        self._show(state=BACK_OFF, last=ended, ready=False, started=False)
+        self._set_status(state=BACK_OFF, last=ended, ready=False, started=False)
         await self._pause(min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE))
-        if not self._stop.is_set():
+        if not self._stopped.is_set():
             self.status = msgspec.structs.replace(self.status, restarts=self.status.restarts + 1)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until it is told to stop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stop.wait()
+                await self._stopped.wait()
 
-    def _is_last(self, ended: Terminated) -> bool:
+    def _is_final(self, ended: Terminated) -> bool:
         return self._policy == "Never" or (self._policy == "OnFailure" and ended.succeeded)
 
-    def _show(self, **changes: Any) -> None:
+    def _set_status(self, **changes: Any) -> None:
         status = msgspec.structs.replace(self.status, **changes)
         if status != self.status:
             self.status = status
             self._callbacks.changed()
 
-    def _remember(self, process: Process, started: str, prepared: Prepared) -> None:
+    def _write_record(self, process: Process, started: str, prepared: Prepared) -> None:
         record = ContainerRecord(
             pid=process.pid,
             birth=process.birth,
@@ -274,7 +274,7 @@ class ContainerWorker:
         )
         write_record(self._folder.record, record)
 
-    def _remembered(self, record: ContainerRecord) -> ContainerStatus:
+    def _status_from(self, record: ContainerRecord) -> ContainerStatus:
         """Return where the container stands when the node begins to look after it."""
         status = ContainerStatus(self.container.name, self.container.image, last=record.last, restarts=record.restarts)
         if record.ended is not None:
@@ -284,19 +284,19 @@ class ContainerWorker:
         lost = Terminated(137, "NodeStopped", record.started, timestamp(), "it ended together with the node")
         return msgspec.structs.replace(status, **{"state" if self._policy == "Never" else "last": lost})
 
-    def _make_room(self) -> None:
+    def _rotate_log(self) -> None:
         """Keep the log of the run before, and no message of it."""
         if self._folder.log.exists():
             self._folder.log.replace(self._folder.previous_log)
         self._folder.termination.unlink(missing_ok=True)
         self._folder.termination.touch(mode=0o600)
 
-    def _how_it_ended(self, process: Process, code: int, started: str) -> Terminated:
+    def _terminated(self, process: Process, code: int, started: str) -> Terminated:
         reason = "OOMKilled" if process.out_of_memory else "Error" if code else "Completed"
-        message = self._last_words(code) or self._unhealthy
+        message = self._termination_message(code) or self._failure
         return Terminated(code, reason, started, timestamp(), message)
 
-    def _last_words(self, code: int) -> str:
+    def _termination_message(self, code: int) -> str:
         """Return the termination message: what the process left for it, else, if the pod wants that, its last lines."""
         with suppress(OSError):
             with self._folder.termination.open("rb") as stream:
@@ -307,7 +307,7 @@ class ContainerWorker:
         return ""
 
 
-def waits_for(error: Exception) -> Waiting:
+def waiting_for(error: Exception) -> Waiting:
     """Say what keeps a container from being started, in the words that a kubelet has for it."""
     if isinstance(error, NoProgram):
         return Waiting("ErrImageNeverPull", str(error))

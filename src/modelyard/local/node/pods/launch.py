@@ -19,7 +19,7 @@ from modelyard.local.node.pods.podspec import Container
 from modelyard.local.node.pods.probes import ContainerAccess, Localize
 from modelyard.local.node.process.images import NoProgram, listening, listening_env
 from modelyard.local.node.process.path_mapping import Mapped, Paths
-from modelyard.local.node.process.podman import Box, enter_command, remove_command, run_command
+from modelyard.local.node.process.podman import PodmanOptions, enter_command, remove_command, run_command
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.process.reaper import CONTAINER_MARK
 from modelyard.local.node.proxy.service_dns import resolve_names
@@ -82,9 +82,9 @@ class Launcher:
             mapped=self._mapped(container, folder, env),
             gpus=self._gpus(container),
         )
-        return self._process(config) or await self._boxed(config)
+        return self._as_process(config) or await self._as_podman(config)
 
-    def _process(self, config: _ContainerConfig) -> Prepared | None:
+    def _as_process(self, config: _ContainerConfig) -> Prepared | None:
         """Return the process of a program of this machine that stands in for the image; None: none does."""
         paths, address, folder = Paths(config.mapped), self._address, config.folder
 
@@ -115,7 +115,7 @@ class Launcher:
         launch = Launch((*resolved.program, *args), env, where, limit, mark=f"{CONTAINER_MARK}={mark}")
         return Prepared(launch, self._access(config.container, launch, localize))
 
-    async def _boxed(self, config: _ContainerConfig) -> Prepared:
+    async def _as_podman(self, config: _ContainerConfig) -> Prepared:
         """Return the process of podman or docker that runs the image itself."""
         program, container = await self._context.podman.program(), config.container
         if program is None:
@@ -125,8 +125,8 @@ class Launcher:
             )
         name = f"modelyard-{self._pod.meta.uid}-{container.name}"
         memory = memory_limit(container)
-        box = Box(name, self._address, config.command, config.args, config.mapped, config.gpus, memory)
-        argv, env = run_command(program, container, box, config.env), {**self._context.env, **config.env}
+        options = PodmanOptions(name, self._address, config.command, config.args, config.mapped, config.gpus, memory)
+        argv, env = run_command(program, container, options, config.env), {**self._context.env, **config.env}
         launch = Launch(argv, env, str(config.folder.work), remove=remove_command(program, name))
         access = self._access(container, launch, str)
         enter = partial(enter_command, program, name)

@@ -19,7 +19,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import EVENT, POD
 from modelyard.kube.errors import Conflict, KubeError, NotFound
 from modelyard.local.clock import timestamp
-from modelyard.local.node.pods.container_worker import ContainerCallbacks, ContainerWorker, waits_for
+from modelyard.local.node.pods.container_worker import ContainerCallbacks, ContainerWorker, waiting_for
 from modelyard.local.node.pods.downward_api import PodContext
 from modelyard.local.node.pods.launch import Launcher
 from modelyard.local.node.pods.pod_events import PodWarnings, event
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 # Changes that come together are written together.
-_GATHER_SECONDS: Final = 0.02
+_BATCH_SECONDS: Final = 0.02
 _FIRST_RETRY: Final = 1.0
 _LONGEST_RETRY: Final = 10.0
 _LEAST_GRACE: Final = 1.0
@@ -54,20 +54,22 @@ class PodWorker:
 
     def __init__(self, context: NodeContext, pod: Stored) -> None:
         self._context, self._pod = context, pod
-        self._spec, self._uid, self._seen = pod_spec(pod), pod.meta.uid, timestamp()
+        self._spec, self._uid, self._first_seen = pod_spec(pod), pod.meta.uid, timestamp()
         self._folder = PodFolder(context.state, self._uid)
         self._address = context.addresses.take(self._uid, self._spec.ports)
-        about = PodContext(pod.meta, self._spec, self._address.ip, context.capacity)
-        self._volumes = Volumes(context.client, about, self._folder)
-        self._launcher = Launcher(context, about, self._address, self._volumes)
-        self._news, self._stopped, self._deleted, self._gone = (asyncio.Event() for _ in range(4))
+        pod_context = PodContext(pod.meta, self._spec, self._address.ip, context.capacity)
+        self._volumes = Volumes(context.client, pod_context, self._folder)
+        self._launcher = Launcher(context, pod_context, self._address, self._volumes)
+        self._changed, self._stopped, self._deleted, self._gone = (asyncio.Event() for _ in range(4))
         self._warnings = PodWarnings()
-        self._leaving = self._overdue = False
-        self._over_by = float("inf")
-        self._farewell: asyncio.Task[None] | None = None
+        self._node_stops = self._overdue = False
+        self._stop_by = float("inf")
+        self._drain_task: asyncio.Task[None] | None = None
         once = "Never" if self._spec.restart_policy == "Never" else "OnFailure"
-        self._inits = [self._life(each, "Always" if each.is_sidecar else once) for each in self._spec.init_containers]
-        self._containers = [self._life(each, self._spec.restart_policy) for each in self._spec.containers]
+        self._inits = [
+            self._worker_of(each, "Always" if each.is_sidecar else once) for each in self._spec.init_containers
+        ]
+        self._containers = [self._worker_of(each, self._spec.restart_policy) for each in self._spec.containers]
         self.update(pod)
 
     @property
@@ -88,11 +90,11 @@ class PodWorker:
         if pod.meta.revision < self._pod.meta.revision:
             return
         self._pod = pod
-        self._news.set()
+        self._changed.set()
         if pod.meta.deleting and not self._deleted.is_set():
             self._deleted.set()
             if any(worker.is_running for worker in self._containers):
-                self._farewell = asyncio.create_task(self._drain_and_stop())
+                self._drain_task = asyncio.create_task(self._drain_and_stop())
             else:
                 self._stop(self._grace_left)
 
@@ -110,7 +112,7 @@ class PodWorker:
             if not self._stopped.is_set():
                 self._stop(self._grace_left)
 
-    def vanish(self) -> None:
+    def on_removed(self) -> None:
         """Take that the object is gone: nobody waits for the pod any more."""
         self._gone.set()
         self._deleted.set()
@@ -120,30 +122,30 @@ class PodWorker:
         else:
             self._stop(min(self._spec.termination_grace_period_seconds, _VANISHED_GRACE))
 
-    def leave(self, longest: float) -> None:
+    def on_node_stop(self, longest: float) -> None:
         """End the processes because the node ends. The pod goes on with the next node."""
-        self._leaving = True
+        self._node_stops = True
         self._deleted.set()
         self._gone.set()
         self._stop(min(self._spec.termination_grace_period_seconds, longest))
 
-    def again(self) -> PodWorker:
+    def restarted(self) -> PodWorker:
         """Return the same pod at the beginning of its life."""
         worker = PodWorker(self._context, self._pod)
         if self._gone.is_set():
-            worker.vanish()
+            worker.on_removed()
         return worker
 
     async def run(self) -> None:
         """Live until the object is gone, or the node is left."""
         if self._pod.status.get("phase") not in OVER:
-            await self._live_and_tell()
+            await self._run_and_report()
         self._context.gpus.give_back(self._uid)
         await self._deleted.wait()
         if not self._gone.is_set():
-            await self._confirm()
+            await self._confirm_deleted()
         await self._gone.wait()
-        if not self._leaving:
+        if not self._node_stops:
             self._folder.remove()
             self._context.addresses.give_back(self._uid)
 
@@ -151,21 +153,21 @@ class PodWorker:
     def _all(self) -> tuple[ContainerWorker, ...]:
         return (*self._inits, *self._containers)
 
-    def _life(self, container: Container, policy: str) -> ContainerWorker:
+    def _worker_of(self, container: Container, policy: str) -> ContainerWorker:
         folder = self._folder.container(container.name)
         prepare = partial(self._launcher.prepare, container, folder)
         grace = self._spec.termination_grace_period_seconds
         return ContainerWorker(
-            container, policy, prepare, folder, grace, ContainerCallbacks(self._news.set, self._warn)
+            container, policy, prepare, folder, grace, ContainerCallbacks(self._changed.set, self._warn)
         )
 
     def _warn(self, warning: PodWarning) -> None:
         if self._warnings.add(warning):
-            self._news.set()
+            self._changed.set()
 
     def _stop(self, grace: float) -> None:
         self._stopped.set()
-        self._over_by = time.monotonic() + grace
+        self._stop_by = time.monotonic() + grace
         for worker in self._containers:
             worker.stop(grace)
         # Those who stay beside the containers are there for them until the end.
@@ -176,56 +178,56 @@ class PodWorker:
         for worker in self._inits:
             worker.stop(grace)
 
-    async def _live_and_tell(self) -> None:
+    async def _run_and_report(self) -> None:
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._keep_telling()), group.create_task(self._mind_deadline())]
-            await self._live()
-            for task in beside:
+            helpers = [group.create_task(self._report_changes()), group.create_task(self._enforce_deadline())]
+            await self._run_pod()
+            for task in helpers:
                 task.cancel()
-        await self._tell()
-        await self._tell_warnings()
+        await self._report_status()
+        await self._send_warnings()
 
-    async def _mind_deadline(self) -> None:
+    async def _enforce_deadline(self) -> None:
         if self._spec.active_deadline_seconds is None:
             return
-        began = datetime.fromisoformat(self._pod.status.get("startTime", self._seen))
+        began = datetime.fromisoformat(self._pod.status.get("startTime", self._first_seen))
         await asyncio.sleep(self._spec.active_deadline_seconds - (datetime.now(UTC) - began).total_seconds())
         if not self._stopped.is_set():
             self._overdue = True
             self._stop(self._spec.termination_grace_period_seconds)
 
-    async def _live(self) -> None:
-        await self._make_volumes()
+    async def _run_pod(self) -> None:
+        await self._mount_volumes()
         async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(self._renew_volumes())
+            renewing = group.create_task(self._refresh_volumes())
             if await self._initialize(group):
                 await self._run_containers()
-            left = min(self._over_by - time.monotonic(), self._spec.termination_grace_period_seconds)
+            left = min(self._stop_by - time.monotonic(), self._spec.termination_grace_period_seconds)
             self._stop_inits(max(left, _LEAST_GRACE))
             renewing.cancel()
 
-    async def _make_volumes(self) -> None:
+    async def _mount_volumes(self) -> None:
         self._folder.make()
         retry = _FIRST_RETRY
         while not self._stopped.is_set():
             try:
                 await self._volumes.prepare()
             except (ModelyardError, OSError) as error:
-                self._hold(waits_for(error))
+                self._set_waiting(waiting_for(error))
             else:
-                return self._hold(CREATING)
+                return self._set_waiting(CREATING)
             await self._pause(retry)
             retry = min(2 * retry, _LONGEST_RETRY)
         return None
 
-    def _hold(self, waiting: Waiting) -> None:
+    def _set_waiting(self, waiting: Waiting) -> None:
         for worker in self._all:
-            worker.hold(waiting)
+            worker.set_waiting(waiting)
         if self._inits and waiting is CREATING:
             for worker in self._containers:
-                worker.hold(INITIALIZING)
+                worker.set_waiting(INITIALIZING)
 
-    async def _renew_volumes(self) -> None:
+    async def _refresh_volumes(self) -> None:
         while self._volumes.may_change:
             await asyncio.sleep(self._context.timings.volumes)
             try:
@@ -238,7 +240,7 @@ class PodWorker:
         for worker in self._inits:
             if worker.container.is_sidecar:
                 group.create_task(worker.run())
-                await worker.has_started()
+                await worker.wait_started()
                 continue
             await worker.run()
             if not worker.succeeded:
@@ -250,15 +252,15 @@ class PodWorker:
             for worker in self._containers:
                 group.create_task(worker.run())
 
-    async def _keep_telling(self) -> None:
+    async def _report_changes(self) -> None:
         while True:
-            await self._news.wait()
-            await asyncio.sleep(_GATHER_SECONDS)
-            self._news.clear()
-            await self._tell()
-            await self._tell_warnings()
+            await self._changed.wait()
+            await asyncio.sleep(_BATCH_SECONDS)
+            self._changed.clear()
+            await self._report_status()
+            await self._send_warnings()
 
-    async def _tell(self) -> None:
+    async def _report_status(self) -> None:
         """Make the stored status equal to what is the case; go on until that is done, or the object is gone."""
         retry = _FIRST_RETRY
         while not self._gone.is_set():
@@ -272,7 +274,7 @@ class PodWorker:
             retry = min(2 * retry, _LONGEST_RETRY)
         return None
 
-    async def _tell_warnings(self) -> None:
+    async def _send_warnings(self) -> None:
         for warning in self._warnings.take():
             try:
                 await self._context.client.create(EVENT, event(self._pod, self._spec.node_name, warning))
@@ -292,14 +294,14 @@ class PodWorker:
             uid=self._uid,
             spec=self._spec,
             address=self._address.shown,
-            started=self._seen,
+            started=self._first_seen,
             inits=tuple(worker.status for worker in self._inits),
             containers=tuple(worker.status for worker in self._containers),
             stopping=self._stopped.is_set(),
             overdue=self._overdue,
         )
 
-    async def _confirm(self) -> None:
+    async def _confirm_deleted(self) -> None:
         """Say that nothing of the pod runs any more, so that its object can go."""
         while not self._gone.is_set():
             try:

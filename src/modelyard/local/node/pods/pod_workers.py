@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_LEAVE_SECONDS: Final = 10.0
-_LEAVE_SLACK: Final = 5.0
+_STOP_SECONDS: Final = 10.0
+_STOP_SLACK: Final = 5.0
 
 
 class PodWorkers:
@@ -42,7 +42,7 @@ class PodWorkers:
         try:
             await follow(self._context.client, target, self)
         finally:
-            await self._leave()
+            await self._stop_all()
 
     def uid(self, pod: Key) -> str | None:
         """Return the UID of a pod of this node by its name; the newest, should there be two."""
@@ -61,7 +61,7 @@ class PodWorkers:
         """Take these as all pods of the node."""
         present = {item.meta.uid for item in items}
         for uid in self._workers.keys() - present:
-            self._workers[uid].vanish()
+            self._workers[uid].on_removed()
         for uid in set(pod_uids(self._context.state)) - present - self._workers.keys():
             PodFolder(self._context.state, uid).remove()
         for item in items:
@@ -78,19 +78,19 @@ class PodWorkers:
         except Exception:
             _log.exception("bug in the birth of a pod", pod=str(item.meta.key))
         else:
-            self._tasks[uid] = asyncio.create_task(self._supervised(uid))
+            self._tasks[uid] = asyncio.create_task(self._supervise(uid))
 
     def remove(self, item: Stored) -> None:
         """Take that a pod is gone."""
         if item.meta.uid in self._workers:
-            self._workers[item.meta.uid].vanish()
+            self._workers[item.meta.uid].on_removed()
 
     def trouble(self, error: KubeError | None) -> None:
         """Hear why pods cannot be followed at the moment."""
         if error is not None:
             _log.warning("pods cannot be followed", node=self._node, error=str(error))
 
-    async def _supervised(self, uid: str) -> None:
+    async def _supervise(self, uid: str) -> None:
         while True:
             try:
                 await self._workers[uid].run()
@@ -98,16 +98,16 @@ class PodWorkers:
             except Exception:
                 _log.exception("bug in the life of a pod", pod=str(self._workers[uid].pod.meta.key))
             await asyncio.sleep(self._context.timings.after_bug)
-            self._workers[uid] = self._workers[uid].again()
+            self._workers[uid] = self._workers[uid].restarted()
         del self._workers[uid], self._tasks[uid]
 
-    async def _leave(self) -> None:
+    async def _stop_all(self) -> None:
         for worker in self._workers.values():
-            worker.leave(_LEAVE_SECONDS)
+            worker.on_node_stop(_STOP_SECONDS)
         tasks = list(self._tasks.values())
         if not tasks:
             return
-        _, stuck = await asyncio.wait(tasks, timeout=_LEAVE_SECONDS + _LEAVE_SLACK)
+        _, stuck = await asyncio.wait(tasks, timeout=_STOP_SECONDS + _STOP_SLACK)
         for task in stuck:
             task.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)

@@ -55,11 +55,11 @@ class ProbeFailed(Exception):
     """The answer was bad; the text says how."""
 
 
-async def perform(action: Action, access: ContainerAccess, seconds: float) -> None:
+async def run_handler(action: Action, access: ContainerAccess, seconds: float) -> None:
     """Do what a probe or a hook says; `ProbeFailed` when it fails or takes longer than it may."""
     try:
         async with asyncio.timeout(seconds):
-            await _perform(action, access)
+            await _run_handler(action, access)
     except TimeoutError:
         raise ProbeFailed(f"no answer within {seconds:g} s") from None
     except (ConnectionRefusedError, aiohttp.ClientConnectorError):
@@ -68,7 +68,7 @@ async def perform(action: Action, access: ContainerAccess, seconds: float) -> No
         raise ProbeFailed(type(error).__name__) from error
 
 
-async def _perform(action: Action, access: ContainerAccess) -> None:
+async def _run_handler(action: Action, access: ContainerAccess) -> None:
     if action.http_get is not None:
         await _get(action.http_get, access)
     elif action.exec is not None:
@@ -156,25 +156,25 @@ class ProbeCallbacks(Struct, frozen=True):
     """Hears why the container must be ended."""
 
 
-async def watch(container: Container, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
+async def run_probes(container: Container, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     """Ask a container's probes, until cancelled."""
     if container.startup_probe is not None:
-        await _until_started(container.startup_probe, access, callbacks)
+        await _probe_startup(container.startup_probe, access, callbacks)
     callbacks.started()
     async with asyncio.TaskGroup() as group:
         if container.liveness_probe is not None:
-            group.create_task(_stay_alive(container.liveness_probe, access, callbacks))
+            group.create_task(_probe_liveness(container.liveness_probe, access, callbacks))
         if container.readiness_probe is None:
             callbacks.ready(True)
         else:
-            group.create_task(_stay_ready(container.readiness_probe, access, callbacks))
+            group.create_task(_probe_readiness(container.readiness_probe, access, callbacks))
 
 
-async def _until_started(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
+async def _probe_startup(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally = Tally(probe, time.monotonic())
     while True:
-        problem = await _ask(probe, access)
+        problem = await _probe_once(probe, access)
         believed = tally.add(time.monotonic(), good=problem is None)
         if believed is True:
             return
@@ -183,21 +183,21 @@ async def _until_started(probe: Probe, access: ContainerAccess, callbacks: Probe
         await asyncio.sleep(min(_STARTING_EVERY, probe.period_seconds))
 
 
-async def _stay_alive(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
+async def _probe_liveness(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally = Tally(probe, time.monotonic())
     while True:
-        problem = await _ask(probe, access)
+        problem = await _probe_once(probe, access)
         if tally.add(time.monotonic(), good=problem is None) is False:
             callbacks.unhealthy(f"the liveness probe failed: {problem}", probe)
         await asyncio.sleep(probe.period_seconds)
 
 
-async def _stay_ready(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
+async def _probe_readiness(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
     tally, was_ready = Tally(probe, time.monotonic()), False
     while True:
-        problem = await _ask(probe, access)
+        problem = await _probe_once(probe, access)
         believed = tally.add(time.monotonic(), good=problem is None)
         if believed is not None:
             callbacks.ready(believed)
@@ -207,10 +207,10 @@ async def _stay_ready(probe: Probe, access: ContainerAccess, callbacks: ProbeCal
         await asyncio.sleep(probe.period_seconds if was_ready else min(_STARTING_EVERY, probe.period_seconds))
 
 
-async def _ask(probe: Probe, access: ContainerAccess) -> str | None:
+async def _probe_once(probe: Probe, access: ContainerAccess) -> str | None:
     """Return what was wrong with the answer; None: nothing."""
     try:
-        await perform(probe, access, probe.timeout_seconds)
+        await run_handler(probe, access, probe.timeout_seconds)
     except ProbeFailed as failure:
         return str(failure)
     return None

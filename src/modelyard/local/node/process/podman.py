@@ -24,7 +24,7 @@ PROGRAMS: Final = ("podman", "docker")
 _ANSWER_SECONDS: Final = 10.0
 
 
-class Box(Struct, frozen=True):
+class PodmanOptions(Struct, frozen=True):
     """What a container run by podman or docker needs from its pod."""
 
     name: str
@@ -64,25 +64,25 @@ async def _works(file: str) -> bool:
         return False
 
 
-def run_command(program: str, container: Container, box: Box, env: Mapping[str, str]) -> tuple[str, ...]:
+def run_command(program: str, container: Container, options: PodmanOptions, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the command line that runs a container. Values of variables stay out of it: others can read it."""
     ports = [port.container_port for port in container.ports if port.protocol == "TCP"]
-    host = box.address.ip
+    host = options.address.ip
     return (
         program,
         "run",
         "--rm",
-        f"--name={box.name}",
+        f"--name={options.name}",
         *(f"--env={name}" for name in env),
-        *(f"--volume={each.outside}:{each.inside}" for each in box.mounts),
-        *(f"--publish={host}:{box.address.port or port}:{port}" for port in ports),
-        *((f"--memory={box.memory}",) if box.memory else ()),
-        *((f"--gpus=device={','.join(box.gpus)}",) if box.gpus else ()),
+        *(f"--volume={each.outside}:{each.inside}" for each in options.mounts),
+        *(f"--publish={host}:{options.address.port or port}:{port}" for port in ports),
+        *((f"--memory={options.memory}",) if options.memory else ()),
+        *((f"--gpus=device={','.join(options.gpus)}",) if options.gpus else ()),
         *((f"--workdir={container.working_dir}",) if container.working_dir else ()),
-        *((f"--entrypoint={box.command[0]}",) if box.command else ()),
+        *((f"--entrypoint={options.command[0]}",) if options.command else ()),
         container.image,
-        *box.command[1:],
-        *box.args,
+        *options.command[1:],
+        *options.args,
     )
 
 

@@ -33,7 +33,7 @@ class StateInUse(ModelyardError):
 @asynccontextmanager
 async def exclusive_state(state: Path, patience: float) -> AsyncIterator[None]:
     """Be the only node of a state folder, for as long as the block lasts; nothing of an earlier one is left."""
-    lock = await _locked(private_folder(state) / "node.lock", patience)
+    lock = await _lock(private_folder(state) / "node.lock", patience)
     try:
         await asyncio.to_thread(reap, state)
         async with _reaper(state, lock):
@@ -42,7 +42,7 @@ async def exclusive_state(state: Path, patience: float) -> AsyncIterator[None]:
         os.close(lock)
 
 
-async def _locked(file: Path, patience: float) -> int:
+async def _lock(file: Path, patience: float) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     give_up = time.monotonic() + patience
     try:
@@ -60,13 +60,13 @@ async def _locked(file: Path, patience: float) -> int:
 async def _reaper(state: Path, lock: int) -> AsyncIterator[None]:
     reaper = _ReaperProcess(state, lock)
     await reaper.start()
-    keeping = asyncio.create_task(reaper.keep())
+    respawning = asyncio.create_task(reaper.respawn())
     try:
         yield
     finally:
-        keeping.cancel()
-        await asyncio.wait([keeping])
-        await reaper.release()
+        respawning.cancel()
+        await asyncio.wait([respawning])
+        await reaper.finish()
 
 
 class _ReaperProcess:
@@ -88,13 +88,13 @@ class _ReaperProcess:
             start_new_session=True,
         )
 
-    async def keep(self) -> None:
+    async def respawn(self) -> None:
         while self._process is not None:
             await self._process.wait()
             await asyncio.sleep(_RESTART_SECONDS)
             await self.start()
 
-    async def release(self) -> None:
+    async def finish(self) -> None:
         """Let it do its work and end."""
         os.close(self._ours)
         os.close(self._theirs)

@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
-from modelyard.local.node.proxy.pipe import End
+from modelyard.local.node.proxy.pipe import PipeEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class _Target:
 
     def __init__(self, place: HostPort) -> None:
         self.place = place
-        self.ends: set[End] = set()
+        self.ends: set[PipeEnd] = set()
         self.turn = 0
 
 
@@ -47,20 +47,20 @@ class Forwarder:
         self._listens = False
         self._turn = 0
         self._targets: dict[HostPort, _Target] = {}
-        self._joining: set[asyncio.Task[None]] = set()
-        self._ends: dict[End, _Target | None] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._ends: dict[PipeEnd, _Target | None] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody is connected."""
-        return not self._ends and not self._joining
+        return not self._ends and not self._connecting
 
     def awaits(self, address: PodAddress, quiet: float) -> bool:
         """Whether somebody waits for an answer of a pod, or had some of it within the last seconds."""
         answering = ((end, target.place) for end, target in self._ends.items() if target)
         return any(address.has(place) and end.is_awaited(quiet) for end, place in answering)
 
-    def aim(self, targets: Iterable[HostPort]) -> None:
+    def set_targets(self, targets: Iterable[HostPort]) -> None:
         """Send new connections to these targets. Without any, nobody listens. `AddressInUse`: the place was lost."""
         self._targets = {place: self._targets.get(place) or _Target(place) for place in targets}
         if self._targets and not self._listens:
@@ -70,13 +70,13 @@ class Forwarder:
 
     def close(self) -> None:
         """Give up the place. Connections that exist go on."""
-        self._deafen()
+        self._stop_listening()
         self._targets = {}
 
     async def stop(self) -> None:
         """Give up the place and break all connections."""
         self.close()
-        joining = list(self._joining)
+        joining = list(self._connecting)
         for task in joining:
             task.cancel()
         await asyncio.gather(*joining, return_exceptions=True)
@@ -95,10 +95,10 @@ class Forwarder:
 
     def _refuse(self) -> None:
         # A socket that listens cannot be told to stop. One that is only bound keeps the place and refuses everybody.
-        self._deafen()
+        self._stop_listening()
         _, self._socket = _first_free([self.place])
 
-    def _deafen(self) -> None:
+    def _stop_listening(self) -> None:
         if self._listens:
             self._loop.remove_reader(self._socket)
         self._listens = False
@@ -115,9 +115,9 @@ class Forwarder:
                     raise
                 self._pause()
                 return
-            task = self._loop.create_task(self._join(caller))
-            self._joining.add(task)
-            task.add_done_callback(self._joining.discard)
+            task = self._loop.create_task(self._connect_caller(caller))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
 
     def _pause(self) -> None:
         # The caller still waits, and would be announced again and again until somebody closes a file.
@@ -128,20 +128,20 @@ class Forwarder:
         if self._listens and paused is self._socket:
             self._loop.add_reader(paused, self._accept)
 
-    async def _join(self, caller: socket.socket) -> None:
+    async def _connect_caller(self, caller: socket.socket) -> None:
         caller.setblocking(False)
         try:
             _, calling = await self._loop.connect_accepted_socket(self._end, caller)
         except OSError:
             caller.close()
             return
-        answering = await self._reach()
+        answering = await self._connect_any()
         if answering is None:
             calling.abort()
         else:
             calling.join(answering)
 
-    async def _reach(self) -> End | None:
+    async def _connect_any(self) -> PipeEnd | None:
         untried = list(self._targets.values())
         while untried:
             target = min(untried, key=_load)
@@ -150,7 +150,7 @@ class Forwarder:
                 return end
         return None
 
-    async def _connect(self, target: _Target) -> End | None:
+    async def _connect(self, target: _Target) -> PipeEnd | None:
         self._turn = target.turn = self._turn + 1
         # It counts from now on, so that callers who come together are spread.
         end = self._end(target)
@@ -164,14 +164,14 @@ class Forwarder:
             raise
         return end
 
-    def _end(self, target: _Target | None = None) -> End:
-        end = End(lambda lost: self._forget(lost, target))
+    def _end(self, target: _Target | None = None) -> PipeEnd:
+        end = PipeEnd(lambda lost: self._forget(lost, target))
         self._ends[end] = target
         if target is not None:
             target.ends.add(end)
         return end
 
-    def _forget(self, end: End, target: _Target | None) -> None:
+    def _forget(self, end: PipeEnd, target: _Target | None) -> None:
         self._ends.pop(end, None)
         if target is not None:
             target.ends.discard(end)

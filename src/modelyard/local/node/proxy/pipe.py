@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
-class End(asyncio.Protocol):
+class PipeEnd(asyncio.Protocol):
     """One end of a pipe. Until it is joined to the other it listens as little as it can."""
 
     transport: asyncio.Transport
 
-    def __init__(self, lost: Callable[[End], None]) -> None:
+    def __init__(self, lost: Callable[[PipeEnd], None]) -> None:
         self._lost = lost
-        self._early: list[bytes] = []
-        self._other: End | None = None
-        self._has_said_all = False
-        self._is_asked = False
+        self._buffered: list[bytes] = []
+        self._other: PipeEnd | None = None
+        self._has_eof = False
+        self._awaits_answer = False
         # An end that is being connected is as good as asked.
-        self._spoke = time.monotonic()
+        self._last_spoke = time.monotonic()
 
     def is_awaited(self, quiet: float) -> bool:
         """Whether an answer of this end is still to come: it was told something since, or fell silent only now."""
-        return self._is_asked or time.monotonic() - self._spoke < quiet
+        return self._awaits_answer or time.monotonic() - self._last_spoke < quiet
 
-    def join(self, other: End) -> None:
+    def join(self, other: PipeEnd) -> None:
         """Pass on what both ends hear from now on, and what they have heard so far."""
         # An end that was lost meanwhile could not tell the other.
         if self.transport.is_closing() or other.transport.is_closing():
             self.abort()
             other.abort()
             return
-        self._speak_to(other)
-        other._speak_to(self)
-        self._go_on(other)
-        other._go_on(self)
+        self._attach(other)
+        other._attach(self)
+        self._resume(other)
+        other._resume(self)
 
     def abort(self) -> None:
         """Break the connection, so that nobody takes what was sent so far for everything."""
@@ -65,21 +65,21 @@ class End(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass on what came."""
         if self._other is not None:
-            self._is_asked, self._spoke = False, time.monotonic()
-            self._other.hear(data)
+            self._awaits_answer, self._last_spoke = False, time.monotonic()
+            self._other.write(data)
             return
         # uvloop begins to read after `connection_made`, whatever was said there.
-        self._early.append(data)
+        self._buffered.append(data)
         self.transport.pause_reading()
 
-    def hear(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Be told what the other end has said."""
-        self._is_asked = True
+        self._awaits_answer = True
         self.transport.write(data)
 
     def eof_received(self) -> bool:
         """Pass on that this side will say no more. The other one may go on."""
-        self._has_said_all = True
+        self._has_eof = True
         if self._other is not None:
             self._finish(self._other)
         return True
@@ -104,20 +104,20 @@ class End(asyncio.Protocol):
         else:
             self._other.transport.close()
 
-    def _speak_to(self, other: End) -> None:
+    def _attach(self, other: PipeEnd) -> None:
         self._other = other
-        if self._early:
-            other.hear(b"".join(self._early))
-        self._early.clear()
+        if self._buffered:
+            other.write(b"".join(self._buffered))
+        self._buffered.clear()
 
-    def _go_on(self, other: End) -> None:
-        if self._has_said_all:
+    def _resume(self, other: PipeEnd) -> None:
+        if self._has_eof:
             self._finish(other)
         else:
             self.transport.resume_reading()
 
-    def _finish(self, other: End) -> None:
-        if other._has_said_all:
+    def _finish(self, other: PipeEnd) -> None:
+        if other._has_eof:
             self.transport.close()
             other.transport.close()
         else:

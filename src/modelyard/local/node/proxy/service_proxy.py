@@ -35,7 +35,7 @@ _QUIET_SECONDS: Final = 5.0
 _DRAIN_POLL_SECONDS: Final = 0.05
 _log = structlog.get_logger()
 
-_Door = tuple[Key, tuple[HostPort, ...]]
+_Listener = tuple[Key, tuple[HostPort, ...]]
 
 
 class ServiceProxy:
@@ -50,10 +50,10 @@ class ServiceProxy:
         self._synced = asyncio.Event()
         self._services = Store(self._changed.set)
         self._slices = Store(self._changed.set)
-        self._forwarders: dict[_Door, Forwarder] = {}
-        self._draining: set[Forwarder] = set()
-        self._unreachable: dict[_Door, str] = {}
-        self._leaving: set[PodAddress] = set()
+        self._forwarders: dict[_Listener, Forwarder] = {}
+        self._closing: set[Forwarder] = set()
+        self._unreachable: dict[_Listener, str] = {}
+        self._draining_pods: set[PodAddress] = set()
         self._places: dict[Key, dict[int, HostPort]] = {}
 
     @property
@@ -64,7 +64,7 @@ class ServiceProxy:
     @property
     def unreachable(self) -> dict[Key, str]:
         """The Services that cannot be reached because somebody else uses their places, and why."""
-        return {service: why for (service, _), why in self._unreachable.items() if not self._leads_to_api(service)}
+        return {service: why for (service, _), why in self._unreachable.items() if not self._is_api(service)}
 
     async def synced(self) -> None:
         """Wait until all Services that there were at the start are reachable."""
@@ -72,13 +72,13 @@ class ServiceProxy:
 
     async def drain(self, pod: PodAddress) -> None:
         """Send nobody new to a pod that is about to end, if there is another; wait until nobody awaits its answer."""
-        self._leaving.add(pod)
+        self._draining_pods.add(pod)
         self._sync()
-        while self._awaits(pod):  # noqa: ASYNC110 - silence is no event
+        while self._is_awaited(pod):  # noqa: ASYNC110 - silence is no event
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
 
-    def _awaits(self, pod: PodAddress) -> bool:
-        return any(each.awaits(pod, _QUIET_SECONDS) for each in (*self._forwarders.values(), *self._draining))
+    def _is_awaited(self, pod: PodAddress) -> bool:
+        return any(each.awaits(pod, _QUIET_SECONDS) for each in (*self._forwarders.values(), *self._closing))
 
     async def run(self, client: Client) -> NoReturn:
         """Follow the cluster until cancelled; then break all connections."""
@@ -86,13 +86,13 @@ class ServiceProxy:
             async with asyncio.TaskGroup() as group:
                 group.create_task(follow(client, Target(SERVICE), self._services))
                 group.create_task(follow(client, Target(ENDPOINT_SLICE), self._slices))
-                await self._keep()
+                await self._sync_forever()
         finally:
             async with asyncio.TaskGroup() as group:
-                for forwarder in (*self._forwarders.values(), *self._draining):
+                for forwarder in (*self._forwarders.values(), *self._closing):
                     group.create_task(forwarder.stop())
 
-    async def _keep(self) -> NoReturn:
+    async def _sync_forever(self) -> NoReturn:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TRY_AGAIN_SECONDS if self._unreachable else None):
@@ -104,60 +104,60 @@ class ServiceProxy:
 
     def _sync(self) -> None:
         wanted = routes(self._services.items.values(), self._slices.items.values(), many=self._many)
-        doors = {(route.service, route.choices): route for route in wanted}
-        for door in self._forwarders.keys() - doors.keys():
-            self._drain(self._forwarders.pop(door))
-        self._unreachable = {door: why for door, why in self._unreachable.items() if door in doors}
-        self._leaving = {pod for pod in self._leaving if any(map(pod.has, self._endpoints(wanted)))}
-        for door, route in doors.items():
-            self._open(door, route)
-        self._places = self._reached(doors)
-        self._draining = {forwarder for forwarder in self._draining if not forwarder.is_idle}
+        listeners = {(route.service, route.choices): route for route in wanted}
+        for listener in self._forwarders.keys() - listeners.keys():
+            self._close(self._forwarders.pop(listener))
+        self._unreachable = {listener: why for listener, why in self._unreachable.items() if listener in listeners}
+        self._draining_pods = {pod for pod in self._draining_pods if any(map(pod.has, self._endpoints(wanted)))}
+        for listener, route in listeners.items():
+            self._ensure(listener, route)
+        self._places = self._reached(listeners)
+        self._closing = {forwarder for forwarder in self._closing if not forwarder.is_idle}
 
-    def _open(self, door: _Door, route: Route) -> None:
+    def _ensure(self, listener: _Listener, route: Route) -> None:
         try:
-            forwarder = self._forwarders.get(door) or self._begin(door, route)
-            forwarder.aim(self._targets(route))
+            forwarder = self._forwarders.get(listener) or self._listen(listener, route)
+            forwarder.set_targets(self._targets(route))
         except AddressInUse as error:
-            if broken := self._forwarders.pop(door, None):
-                self._drain(broken)
-            if self._unreachable.get(door) != str(error):
+            if broken := self._forwarders.pop(listener, None):
+                self._close(broken)
+            if self._unreachable.get(listener) != str(error):
                 _log.warning("a Service cannot be reached", service=str(route.service), error=str(error))
-            self._unreachable[door] = str(error)
+            self._unreachable[listener] = str(error)
         else:
-            self._unreachable.pop(door, None)
+            self._unreachable.pop(listener, None)
 
-    def _begin(self, door: _Door, route: Route) -> Forwarder:
-        forwarder = self._forwarders[door] = Forwarder(route.choices)
+    def _listen(self, listener: _Listener, route: Route) -> Forwarder:
+        forwarder = self._forwarders[listener] = Forwarder(route.choices)
         if self._many and forwarder.place != route.choices[0]:
             _log.warning("a Service listens on another port", service=str(route.service), place=str(forwarder.place))
         return forwarder
 
-    def _drain(self, forwarder: Forwarder) -> None:
+    def _close(self, forwarder: Forwarder) -> None:
         forwarder.close()
-        self._draining.add(forwarder)
+        self._closing.add(forwarder)
 
     def _targets(self, route: Route) -> list[HostPort]:
-        if self._apiserver and self._leads_to_api(route.service) and not route.endpoints:
+        if self._apiserver and self._is_api(route.service) and not route.endpoints:
             return [self._apiserver]
         found = self._endpoints([route])
-        staying = [place for place in found if not any(pod.has(place) for pod in self._leaving)]
+        staying = [place for place in found if not any(pod.has(place) for pod in self._draining_pods)]
         return staying or found
 
     def _endpoints(self, wanted: Iterable[Route]) -> list[HostPort]:
         found = (self._addresses.where(endpoint) for route in wanted for endpoint in route.endpoints)
         return [place for place in found if place is not None]
 
-    def _reached(self, doors: dict[_Door, Route]) -> dict[Key, dict[int, HostPort]]:
+    def _reached(self, listeners: dict[_Listener, Route]) -> dict[Key, dict[int, HostPort]]:
         reached: dict[Key, dict[int, HostPort]] = {}
-        for door, route in doors.items():
-            forwarder = self._forwarders.get(door)
+        for listener, route in listeners.items():
+            forwarder = self._forwarders.get(listener)
             # Every machine of every user has this Service at the same address, and only one of them can listen there.
-            directly = self._apiserver if self._leads_to_api(route.service) else None
+            directly = self._apiserver if self._is_api(route.service) else None
             place = forwarder.place if forwarder else directly
             if place and route.port:
                 reached.setdefault(route.service, {})[route.port] = place
         return reached
 
-    def _leads_to_api(self, service: Key) -> bool:
+    def _is_api(self, service: Key) -> bool:
         return service == _API and self._apiserver is not None

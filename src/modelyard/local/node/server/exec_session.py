@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_INPUT, _OUTPUT, _COMPLAINT, _RESULT, _SIZE, _CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
 _PIECE: Final = 32_768
 _LINES, _COLUMNS = 24, 80
 # What a shell says of a command that it does not find.
@@ -43,9 +43,9 @@ async def execute(request: web.Request, access: ContainerAccess) -> web.StreamRe
         try:
             code = await _run(command, access, socket, has_input=has_input, is_terminal=is_terminal)
         except OSError as error:
-            await socket.send_bytes(_COMPLAINT + f"{command[0]} cannot be started: {error.strerror}\n".encode())
+            await socket.send_bytes(_STDERR + f"{command[0]} cannot be started: {error.strerror}\n".encode())
             code = _NOT_FOUND
-        await socket.send_bytes(_RESULT + msgspec.json.encode({"metadata": {}, **_result(code)}))
+        await socket.send_bytes(_ERROR + msgspec.json.encode({"metadata": {}, **_result(code)}))
     await socket.close()
     return socket
 
@@ -64,14 +64,14 @@ async def _run(
     try:
         process = await asyncio.create_subprocess_exec(
             *(*access.enter(terminal is not None), *(terminal.command(command) if terminal else command)),
-            stdin=terminal.theirs if terminal else pipe if has_input else nothing,
-            stdout=terminal.theirs if terminal else pipe,
-            stderr=terminal.theirs if terminal else pipe,
+            stdin=terminal.child_end if terminal else pipe if has_input else nothing,
+            stdout=terminal.child_end if terminal else pipe,
+            stderr=terminal.child_end if terminal else pipe,
             env=dict(access.env),
             cwd=access.folder,
             start_new_session=True,
         )
-        return await _attend(process, terminal, socket)
+        return await _stream_until_exit(process, terminal, socket)
     finally:
         if process is not None:
             kill_group(process.pid)
@@ -79,29 +79,31 @@ async def _run(
             terminal.close()
 
 
-async def _attend(process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse) -> int:
+async def _stream_until_exit(
+    process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse
+) -> int:
     """Carry the streams to and fro until the command has ended, or whoever asked has left; return its exit code."""
     if terminal:
-        terminal.is_theirs_alone()
-        talking = [asyncio.create_task(_carry(terminal.pieces(), _OUTPUT, socket))]
+        terminal.close_child_end()
+        output = [asyncio.create_task(_forward_output(terminal.pieces(), _STDOUT, socket))]
     else:
-        talking = [
-            asyncio.create_task(_carry(_pieces(stream), channel, socket))
-            for stream, channel in ((process.stdout, _OUTPUT), (process.stderr, _COMPLAINT))
+        output = [
+            asyncio.create_task(_forward_output(_pieces(stream), channel, socket))
+            for stream, channel in ((process.stdout, _STDOUT), (process.stderr, _STDERR))
         ]
-    listening = asyncio.create_task(_listen(process, terminal, socket))
+    input_ = asyncio.create_task(_forward_input(process, terminal, socket))
     ending = asyncio.create_task(process.wait())
     try:
-        await asyncio.wait([ending, listening], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([ending, input_], return_when=asyncio.FIRST_COMPLETED)
         if not ending.done():
             kill_group(process.pid)
         code = await ending
-        await asyncio.wait(talking, timeout=_LAST_WORDS_SECONDS)
+        await asyncio.wait(output, timeout=_LAST_WORDS_SECONDS)
         return code if code >= 0 else 128 - code
     finally:
-        for task in (*talking, listening, ending):
+        for task in (*output, input_, ending):
             task.cancel()
-        await asyncio.gather(*talking, listening, ending, return_exceptions=True)
+        await asyncio.gather(*output, input_, ending, return_exceptions=True)
 
 
 async def _pieces(stream: asyncio.StreamReader | None) -> AsyncIterator[bytes]:
@@ -109,12 +111,12 @@ async def _pieces(stream: asyncio.StreamReader | None) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _carry(pieces: AsyncIterator[bytes], channel: bytes, socket: web.WebSocketResponse) -> None:
+async def _forward_output(pieces: AsyncIterator[bytes], channel: bytes, socket: web.WebSocketResponse) -> None:
     async for piece in pieces:
         await socket.send_bytes(channel + piece)
 
 
-async def _listen(
+async def _forward_input(
     process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse
 ) -> None:
     """Pass on what is typed, until whoever types has left."""
@@ -123,20 +125,20 @@ async def _listen(
             continue
         channel, data = message.data[:1], message.data[1:]
         if terminal:
-            if channel == _INPUT:
-                await terminal.type(data)
-            elif channel == _SIZE:
+            if channel == _STDIN:
+                await terminal.write(data)
+            elif channel == _RESIZE:
                 terminal.resize(*_size(data))
         elif process.stdin is not None:
-            await _feed(process.stdin, channel, data)
+            await _write_stdin(process.stdin, channel, data)
 
 
-async def _feed(stdin: asyncio.StreamWriter, channel: bytes, data: bytes) -> None:
+async def _write_stdin(stdin: asyncio.StreamWriter, channel: bytes, data: bytes) -> None:
     with suppress(ConnectionError):  # the command may have closed its input, or be over
-        if channel == _INPUT:
+        if channel == _STDIN:
             stdin.write(data)
             await stdin.drain()
-        elif channel + data == _CLOSE + _INPUT:
+        elif channel + data == _CLOSE + _STDIN:
             stdin.close()
 
 

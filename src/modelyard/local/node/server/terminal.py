@@ -32,29 +32,29 @@ class Terminal:
     """Both ends of a terminal: the command has one of them, and we the other."""
 
     def __init__(self) -> None:
-        self._ours, self.theirs = os.openpty()
-        os.set_blocking(self._ours, False)
-        self._open = [self._ours, self.theirs]
+        self._our_end, self.child_end = os.openpty()
+        os.set_blocking(self._our_end, False)
+        self._open = [self._our_end, self.child_end]
 
     def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command that takes the terminal and becomes the command of these words."""
         return (sys.executable, "-P", "-c", _TAKE, *words)
 
-    def is_theirs_alone(self) -> None:
+    def close_child_end(self) -> None:
         """Let the terminal end when the command does."""
-        os.close(self.theirs)
-        self._open.remove(self.theirs)
+        os.close(self.child_end)
+        self._open.remove(self.child_end)
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield what is shown, until nobody has the other end any more."""
         loop, readable = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._ours, readable.set)
+        loop.add_reader(self._our_end, readable.set)
         try:
             while True:
                 await readable.wait()
                 readable.clear()
                 try:
-                    piece = os.read(self._ours, _PIECE)
+                    piece = os.read(self._our_end, _PIECE)
                 except BlockingIOError:
                     continue
                 except OSError:
@@ -62,13 +62,13 @@ class Terminal:
                     return
                 yield piece
         finally:
-            loop.remove_reader(self._ours)
+            loop.remove_reader(self._our_end)
 
-    async def type(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         """Type something."""
         while data:
             try:
-                data = data[os.write(self._ours, data) :]
+                data = data[os.write(self._our_end, data) :]
             except BlockingIOError:
                 await asyncio.sleep(_FULL_SECONDS)
             except OSError:
@@ -77,7 +77,7 @@ class Terminal:
     def resize(self, lines: int, columns: int) -> None:
         """Tell the command how large the window is."""
         with suppress(OSError, struct.error):
-            fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            fcntl.ioctl(self._our_end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def close(self) -> None:
         """Let go of it."""

@@ -58,9 +58,9 @@ class VolumeProvisioner:
         async with asyncio.TaskGroup() as group:
             group.create_task(follow(self._client, Target(VOLUME_CLAIM), self._claims))
             group.create_task(follow(self._client, Target(PERSISTENT_VOLUME), self._volumes))
-            await self._keep()
+            await self._sync_forever()
 
-    async def _keep(self) -> NoReturn:
+    async def _sync_forever(self) -> NoReturn:
         while True:
             self._changed.clear()
             done = [await self._try(step) for step in self._steps()]
@@ -70,12 +70,12 @@ class VolumeProvisioner:
 
     def _steps(self) -> list[Step]:
         install = [] if self._is_installed else [self._install]
-        asked = [item for item in self._claims.items.values() if self._is_asked(item)]
-        over = [item for item in self._volumes.items.values() if _is_over(item)]
+        waiting = [item for item in self._claims.items.values() if self._needs_volume(item)]
+        reclaimable = [item for item in self._volumes.items.values() if _is_reclaimable(item)]
         return [
             *install,
-            *(partial(self._provide, item) for item in asked),
-            *(partial(self._remove, item) for item in over),
+            *(partial(self._provision, item) for item in waiting),
+            *(partial(self._reclaim, item) for item in reclaimable),
         ]
 
     async def _try(self, step: Step) -> bool:
@@ -91,14 +91,14 @@ class VolumeProvisioner:
             await self._client.create(STORAGE_CLASS, standard_class(PROVISIONER))
         self._is_installed = True
 
-    def _is_asked(self, claim: Stored) -> bool:
+    def _needs_volume(self, claim: Stored) -> bool:
         if claim.meta.deleting or claim.meta.annotation(_ASKED) != PROVISIONER:
             return False
         spec = claim.spec
         is_new = not spec.get("volumeName") and _volume_key(claim) not in self._volumes.items
         return is_new and spec.get("volumeMode") != "Block"
 
-    async def _provide(self, claim: Stored) -> None:
+    async def _provision(self, claim: Stored) -> None:
         name = claim.spec["storageClassName"]
         policy = (await self._client.get(STORAGE_CLASS, Key("", name))).part("reclaimPolicy")
         folder = private_folder(volume_folder(self._state, _volume_key(claim).name))
@@ -106,7 +106,7 @@ class VolumeProvisioner:
             made = await self._client.create(PERSISTENT_VOLUME, _volume(claim, folder, policy))
             self._volumes.upsert(made)
 
-    async def _remove(self, volume: Stored) -> None:
+    async def _reclaim(self, volume: Stored) -> None:
         folder = volume_folder(self._state, volume.meta.name)
         if folder.exists():
             await asyncio.to_thread(shutil.rmtree, folder)
@@ -131,7 +131,7 @@ def _volume_key(claim: Stored) -> Key:
     return Key("", f"pvc-{claim.meta.uid}")
 
 
-def _is_over(volume: Stored) -> bool:
+def _is_reclaimable(volume: Stored) -> bool:
     """Whether a volume of ours has lost its claim and is not to be kept."""
     released = volume.status.get("phase") == "Released" and not volume.meta.deleting
     return is_ours(volume) and released and volume.spec.get("persistentVolumeReclaimPolicy") == "Delete"
