@@ -21,10 +21,11 @@ from modelyard.local.node.pods.pod_worker import grace_left
 from modelyard.local.node.pods.podspec import Container, Port, Probe
 from modelyard.local.node.pods.probes import Tally
 from modelyard.local.node.process import procfs
+from modelyard.local.node.process.container_record import ContainerRecord, read_record, write_record
 from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.process.path_mapping import Mapped
 from modelyard.local.node.process.podman import Podman, PodmanOptions, enter_command, run_command
-from modelyard.local.node.process.reaper import ContainerRecord, read_record, reap, write_record
+from modelyard.local.node.process.reaper import reap
 from modelyard.local.node.proxy.addresses import PodAddress
 from modelyard.local.node.storage.pod_folders import PodFolder
 from tests.local.node.yard import runs

@@ -22,10 +22,10 @@ from modelyard.local.clock import timestamp
 from modelyard.local.node.pods import probes
 from modelyard.local.node.pods.config_sources import ConfigMissing
 from modelyard.local.node.pods.pod_events import PodWarning
+from modelyard.local.node.process.container_record import ContainerRecord, read_record, write_record
 from modelyard.local.node.process.container_state import MESSAGE_BYTES, ContainerStatus, Running, Terminated, Waiting
 from modelyard.local.node.process.images import NoProgram
 from modelyard.local.node.process.process import Process
-from modelyard.local.node.process.reaper import ContainerRecord, read_record, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is remembered of each container on disk, and the end of processes that outlived their node.
+"""The end of processes that outlived their node.
 
 A process is known by its number and its birth. Those that were started in the moment before a crash, and what such
 processes have started, are known by a variable that names the node; another one names the container.
@@ -13,12 +13,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import Struct
-
-from modelyard.local.files import write_private
 from modelyard.local.node.process import procfs
-from modelyard.local.node.process.container_state import Terminated
+from modelyard.local.node.process.container_record import ContainerRecord, read_record
 from modelyard.local.node.storage.pod_folders import container_folders
 
 if TYPE_CHECKING:
@@ -30,41 +26,6 @@ CONTAINER_MARK: Final = "MODELYARD_CONTAINER"
 _REMOVE_SECONDS: Final = 30
 _PASSES: Final = 100
 _PASS_SECONDS: Final = 0.02
-
-
-class ContainerRecord(Struct, frozen=True):
-    """What outlives the node about one container."""
-
-    pid: int = 0
-    """The process that runs, or ran when the node ended; 0: none."""
-    birth: str = ""
-    folder: str = ""
-    """Where the container's files were then. In a copy of the state folder, the process is somebody else's."""
-    started: str = ""
-    restarts: int = 0
-    ended: Terminated | None = None
-    """How it ended, if it is not to run again."""
-    last: Terminated | None = None
-    remove: tuple[str, ...] = ()
-    """The command that ends it, if it is more than a process."""
-
-    @property
-    def is_between_runs(self) -> bool:
-        """Whether it has ended and is to run again, so that its last log is that of the run before."""
-        return self.last is not None and self.ended is None and not self.pid
-
-
-def read_record(file: Path) -> ContainerRecord:
-    """Return what is remembered; nothing when there is no record, or only a broken one."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=ContainerRecord)
-    except (OSError, msgspec.MsgspecError):
-        return ContainerRecord()
-
-
-def write_record(file: Path, record: ContainerRecord) -> None:
-    """Remember."""
-    write_private(file, msgspec.json.encode(record))
 
 
 def mark(state: Path) -> str:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from modelyard.core.resources import Key
 from modelyard.local.command_lines import NODE_CALLER
-from modelyard.local.node.process.reaper import read_record
+from modelyard.local.node.process.container_record import read_record
 from modelyard.local.node.server.exec_session import execute
 from modelyard.local.node.server.log_times import LogTimes
 from modelyard.local.node.server.logs import PodLogOptions, read_log
