@@ -7,6 +7,7 @@ are started again. What the user wants to run is not decided here.
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -27,20 +28,31 @@ from modelyard.local.node.proxy.service_proxy import ServiceProxy
 from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.storage.provisioner import VolumeProvisioner
 from modelyard.local.ports import keep_ports
+from modelyard.local.program import Program
 from modelyard.local.up.install import install
-from modelyard.local.up.operator_program import operator_program
 from modelyard.local.up.reset_status import reset_status
 from modelyard.local.up.state_folder import StateFolder
 from modelyard.local.up.supervise import supervise
+from modelyard.manifests.rbac import NAME, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
 
-    from modelyard.local.program import Program
-
 # Not the machine's own name: pods stay bound to their node, and laptops change their names as they move.
 NODE_NAME: Final = "this-machine"
 _POLL_SECONDS: Final = 0.05
+_OPERATOR_GROUPS: Final = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
+_OPERATOR_FLAGS: Final = (
+    # It is the only one. With a name that stays, it does not wait for the lease of the one before.
+    "--identity=one-machine",
+    # Nobody asks, and these would listen beyond loopback.
+    "--health-port=0",
+    "--metrics-port=0",
+    # Pods are processes of this user, who may read these files anyway.
+    "--allowed-host-path-roots=/",
+    # Pods dial what this user can reach anyway: a server of this machine or of the house may be looked at, too.
+    "--allowed-remote-hosts=0.0.0.0/0,::/0",
+)
 
 
 class Progress(Protocol):
@@ -146,7 +158,7 @@ async def _node(
 @asynccontextmanager
 async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
     progress.begin("operator")
-    program = operator_program(machine.controlplane)
+    program = _operator_program(machine.controlplane)
     await program.start()
     try:
         progress.done("operator")
@@ -154,6 +166,18 @@ async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progre
             yield
     finally:
         await program.stop()
+
+
+def _operator_program(controlplane: ControlPlane) -> Program:
+    """Return the operator as a child process, under the role that `deploy/` gives it in a cluster."""
+    # By certificate: a token of a service account ends after a day, and this may run for weeks.
+    kubeconfig = controlplane.client_kubeconfig(f"system:serviceaccount:{NAMESPACE}:{NAME}", _OPERATOR_GROUPS)
+    return Program(
+        [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *_OPERATOR_FLAGS],
+        log=controlplane.folder / "logs" / "operator.log",
+        name="operator",
+        env={"KUBECONFIG": str(kubeconfig)},
+    )
 
 
 @asynccontextmanager
