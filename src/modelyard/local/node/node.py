@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -35,6 +35,7 @@ from modelyard.local.node.process.reaper import MARK
 from modelyard.local.node.process.reaper_process import exclusive_state
 from modelyard.local.node.proxy.addresses import PodAddresses
 from modelyard.local.node.proxy.service_dns import ServiceAddresses
+from modelyard.local.retry import pause
 from modelyard.local.store import Store
 
 if TYPE_CHECKING:
@@ -138,13 +139,8 @@ class _NodeReporter:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 beats += 1
-                await self._pause(self._timings.lease)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than until the cluster doubts that the node is ready."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._report_now.wait()
+                # No longer than until the cluster doubts that the node is ready.
+                await pause(self._timings.lease, until=self._report_now)
 
     def _pressure_changed(self) -> bool:
         return measure_pressure(self._state) != self._pressure

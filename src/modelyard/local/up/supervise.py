@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from modelyard.local.retry import Backoff
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,14 +20,13 @@ _CALM: Final = 60.0
 
 async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
     """Keep a started program running until cancelled: at once at first, more slowly when it ends again and again."""
-    wait = _FIRST
+    backoff = Backoff(_FIRST, _LONGEST)
     while True:
         since = time.monotonic()
         await program.ended()
         if time.monotonic() - since > _CALM:
-            wait = _FIRST
+            backoff.reset()
         say(f"{program.name} ended by itself and is started again; {program.log} may say why")
-        await asyncio.sleep(wait)
-        wait = min(wait * 2, _LONGEST)
+        await asyncio.sleep(backoff.delay())
         await program.stop()
         await program.start()

@@ -26,6 +26,7 @@ from modelyard.local.node.process.container_record import ContainerRecord, read_
 from modelyard.local.node.process.container_state import MESSAGE_BYTES, ContainerStatus, Running, Terminated, Waiting
 from modelyard.local.node.process.images import NoProgram
 from modelyard.local.node.process.process import Process
+from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +77,7 @@ class ContainerWorker:
         self._failure = ""
         self._process: Process | None = None
         self._access: probes.ContainerAccess | None = None
-        self._failures = 0
+        self._restart_backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         self.status = self._status_from(read_record(folder.record))
 
     @property
@@ -142,14 +143,13 @@ class ContainerWorker:
 
     async def _wait_prepared(self) -> Prepared | None:
         """Wait until everything that it needs is there; None when it was told to stop before."""
-        retry = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_RETRY)
         while not self._stopped.is_set():
             try:
                 return await self._prepare()
             except (ModelyardError, OSError) as error:
                 self._set_status(state=waiting_for(error))
-            await self._pause(retry)
-            retry = min(2 * retry, _LONGEST_RETRY)
+            await pause(backoff.delay(), until=self._stopped)
         return None
 
     async def _run_process(self, prepared: Prepared) -> Terminated:
@@ -157,12 +157,12 @@ class ContainerWorker:
         try:
             process = await self._start_process(prepared, started)
         except (OSError, ValueError) as error:
-            self._failures += 1
             program = prepared.launch.argv[0]
             return Terminated(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
         self._set_status(state=Running(started))
         code = await self._wait_process(process, prepared)
-        self._failures = 1 if time.monotonic() - began > _FORGIVEN_AFTER else self._failures + 1
+        if time.monotonic() - began > _FORGIVEN_AFTER:
+            self._restart_backoff.reset()
         return self._terminated(process, code, started)
 
     async def _start_process(self, prepared: Prepared, started: str) -> Process:
@@ -243,15 +243,9 @@ class ContainerWorker:
     async def _back_off(self, ended: Terminated) -> None:
         write_record(self._folder.record, ContainerRecord(restarts=self.status.restarts + 1, last=ended))
         self._set_status(state=BACK_OFF, last=ended, ready=False, started=False)
-        await self._pause(min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 16), _LONGEST_PAUSE))
+        await pause(self._restart_backoff.delay(), until=self._stopped)
         if not self._stopped.is_set():
             self.status = msgspec.structs.replace(self.status, restarts=self.status.restarts + 1)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than until it is told to stop."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
 
     def _is_final(self, ended: Terminated) -> bool:
         return self._policy == "Never" or (self._policy == "OnFailure" and ended.succeeded)

@@ -28,6 +28,7 @@ from modelyard.local.node.pods.podspec import pod_spec
 from modelyard.local.node.pods.volumes import Volumes
 from modelyard.local.node.process.container_state import CREATING, INITIALIZING
 from modelyard.local.node.storage.pod_folders import PodFolder
+from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Metadata, Stored
@@ -208,7 +209,7 @@ class PodWorker:
 
     async def _mount_volumes(self) -> None:
         self._folder.make()
-        retry = _FIRST_RETRY
+        backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         while not self._stopped.is_set():
             try:
                 await self._volumes.prepare()
@@ -216,8 +217,7 @@ class PodWorker:
                 self._set_waiting(waiting_for(error))
             else:
                 return self._set_waiting(CREATING)
-            await self._pause(retry)
-            retry = min(2 * retry, _LONGEST_RETRY)
+            await pause(backoff.delay(), until=self._stopped)
         return None
 
     def _set_waiting(self, waiting: Waiting) -> None:
@@ -262,7 +262,7 @@ class PodWorker:
 
     async def _report_status(self) -> None:
         """Make the stored status equal to what is the case; go on until that is done, or the object is gone."""
-        retry = _FIRST_RETRY
+        backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         while not self._gone.is_set():
             try:
                 return await self._write_status()
@@ -270,8 +270,7 @@ class PodWorker:
                 return None  # another pod of the same name, or none: the watch tells which
             except KubeError as error:
                 _log.warning("status is not written", pod=str(self._pod.meta.key), error=str(error))
-            await self._pause(retry, self._gone)
-            retry = min(2 * retry, _LONGEST_RETRY)
+            await pause(backoff.delay(), until=self._gone)
         return None
 
     async def _send_warnings(self) -> None:
@@ -310,13 +309,8 @@ class PodWorker:
                 return None
             except KubeError as error:
                 _log.warning("pod is not confirmed as ended", pod=str(self._pod.meta.key), error=str(error))
-                await self._pause(_FIRST_RETRY, self._gone)
+                await pause(_FIRST_RETRY, until=self._gone)
         return None
-
-    async def _pause(self, seconds: float, until: asyncio.Event | None = None) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await (until or self._stopped).wait()
 
 
 def grace_left(meta: Metadata, now: datetime) -> float:

@@ -7,7 +7,6 @@ again every few seconds.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
@@ -17,6 +16,7 @@ from modelyard.kube.watch import Target, follow
 from modelyard.local.node.proxy.addresses import MANY, HostPort
 from modelyard.local.node.proxy.forwarder import AddressInUse, Forwarder
 from modelyard.local.node.proxy.routes import Route, routes
+from modelyard.local.retry import pause
 from modelyard.local.store import Store
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ class ServiceProxy:
 
     async def _sync_forever(self) -> NoReturn:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TRY_AGAIN_SECONDS if self._unreachable else None):
-                    await self._changed.wait()
+            await pause(_TRY_AGAIN_SECONDS if self._unreachable else None, until=self._changed)
             self._changed.clear()
             self._sync()
             if self._services.is_filled and self._slices.is_filled:

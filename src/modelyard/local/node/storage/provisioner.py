@@ -20,6 +20,7 @@ from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from modelyard.kube.watch import Target, follow
 from modelyard.local.files import private_folder
+from modelyard.local.retry import pause
 from modelyard.local.storage_class import STORAGE_CLASS, standard_class
 from modelyard.local.store import Store
 
@@ -64,9 +65,7 @@ class VolumeProvisioner:
         while True:
             self._changed.clear()
             done = [await self._try(step) for step in self._steps()]
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if all(done) else _TRY_AGAIN_SECONDS):
-                    await self._changed.wait()
+            await pause(None if all(done) else _TRY_AGAIN_SECONDS, until=self._changed)
 
     def _steps(self) -> list[Step]:
         install = [] if self._is_installed else [self._install]

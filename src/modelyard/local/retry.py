@@ -1,0 +1,35 @@
+"""Pauses between tries: the back-off and the interruptible sleep of everything in `local`.
+
+The counterpart of client-go's `wait.Backoff`. Without jitter: on one machine only one process retries each thing, so
+no herd of clients has to be spread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+
+class Backoff:
+    """Delays in seconds that double from `first` up to `longest`."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first = self._next = first
+        self._longest = longest
+
+    def delay(self) -> float:
+        """Return the seconds to wait before the next try; the one after that waits twice as long."""
+        delay = self._next
+        self._next = min(2 * delay, self._longest)
+        return delay
+
+    def reset(self) -> None:
+        """Begin with the first delay again, because a try has succeeded."""
+        self._next = self._first
+
+
+async def pause(seconds: float | None, until: asyncio.Event) -> None:
+    """Sleep for some seconds, or less when an event is set meanwhile. None: sleep until the event is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await until.wait()
