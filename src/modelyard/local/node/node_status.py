@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from modelyard import __version__
+from modelyard.local.clock import transition_time
 from modelyard.local.node.pods.pod_status import HOST
 
 if TYPE_CHECKING:
@@ -68,14 +69,13 @@ def _memory(is_short: bool | None) -> tuple[str, str, str]:
 
 
 def _condition(name: str, status: str, reason: str, message: str, old: Json, now: str) -> Json:
-    since = old.get("lastTransitionTime", now) if old.get("status") == status else now
     return {
         "type": name,
         "status": status,
         "reason": reason,
         "message": message,
         "lastHeartbeatTime": now,
-        "lastTransitionTime": since,
+        "lastTransitionTime": transition_time(old, status, now),
     }
 
 

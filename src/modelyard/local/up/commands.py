@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 import uvloop
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
 from modelyard.local.up.default_manifests import documents_for_source
-from modelyard.local.up.log_file import LogFile
+from modelyard.local.up.log_file import log_to
 from modelyard.local.up.query import log_command, query_rows, running
 from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
@@ -50,7 +48,7 @@ def up(files: Sequence[str], model: str, path: Path | None, images: Path | None,
             detach.start(request.folder, request.documents, options, _say)
             _expect_ready(request.folder)
             return
-        _log_to(request.folder.logs / "node.log")
+        log_to(request.folder.logs / "node.log")
         screen = Screen(console())
         uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
 
@@ -113,19 +111,3 @@ async def _until_stopped(work: Coroutine[Any, Any, object], leave: Callable[[], 
         await task
     except asyncio.CancelledError:
         return
-
-
-def _log_to(file: Path) -> None:
-    """Keep the log of this process out of what people look at."""
-    stream = cast("TextIO", LogFile(file))
-    logging.basicConfig(stream=stream)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(stream),
-        cache_logger_on_first_use=True,
-    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
+
+import structlog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,3 +27,19 @@ class LogFile:
 
     def flush(self) -> None:
         """Do nothing: nothing is held back."""
+
+
+def log_to(file: Path) -> None:
+    """Keep the log of this process out of what people look at."""
+    stream = cast("TextIO", LogFile(file))
+    logging.basicConfig(stream=stream)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        cache_logger_on_first_use=True,
+    )

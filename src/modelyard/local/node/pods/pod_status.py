@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from modelyard.local.clock import transition_time
 from modelyard.local.node.pods.podspec import PodSpec
 from modelyard.local.node.process.container_state import ContainerStatus, Running, Terminated, Waiting
 
@@ -198,11 +199,10 @@ def _not_ready(reason: str, words: str, names: Iterable[str], over: str = "") ->
 
 def _timed(name: str, truth: bool, reason: str, message: str, old: Json, now: str) -> Json:
     status = "True" if truth else "False"
-    since = old.get("lastTransitionTime", now) if old.get("status") == status else now
     told = {"reason": reason, "message": message}
     return {
         "type": name,
         "status": status,
-        "lastTransitionTime": since,
+        "lastTransitionTime": transition_time(old, status, now),
         **{key: value for key, value in told.items() if value},
     }
