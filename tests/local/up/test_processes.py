@@ -75,12 +75,19 @@ async def test_a_python_program_ends_with_the_one_who_started_it(tmp_path: Path)
             await asyncio.sleep(0.01)
 
 
+@pytest.fixture
+def no_assets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name no programs: `make test` does."""
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+
+
 def _script(tmp_path: Path, text: str) -> Path:
     script = tmp_path / "build.py"
     script.write_text(text)
     return script
 
 
+@pytest.mark.usefixtures("no_assets")
 async def test_a_build_is_followed_and_its_folder_returned(tmp_path: Path) -> None:
     script = _script(tmp_path, "import sys\nprint('  50 %', file=sys.stderr)\nprint('/built')\n")
     said: list[str] = []
@@ -88,21 +95,42 @@ async def test_a_build_is_followed_and_its_folder_returned(tmp_path: Path) -> No
     assert said == ["50 %"]
 
 
+@pytest.mark.usefixtures("no_assets")
 async def test_a_build_that_fails_is_explained_by_its_last_word(tmp_path: Path) -> None:
     script = _script(tmp_path, "import sys\nprint('busy', file=sys.stderr)\nsys.exit('No control plane: no network')\n")
     with pytest.raises(NoPrograms, match=r"^there is no control plane: no network$"):
         await find_programs(lambda _: None, script)
 
 
-async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+@pytest.mark.usefixtures("no_assets")
+async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NoPrograms, match="run `make up` in a checkout of Modelyard, or set KUBEBUILDER_ASSETS"):
         await find_programs(lambda _: None, tmp_path / "none.py")
-    (tmp_path / "kube-apiserver").touch()
+
+
+@pytest.mark.parametrize("in_checkout", [False, True], ids=["installed", "in a checkout"])
+async def test_programs_that_are_named_are_used_and_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_checkout: bool
+) -> None:
+    build = tmp_path / "build.py"
+    if in_checkout:
+        build.write_text("raise SystemExit('No control plane: it was to be built')")
+    named = tmp_path / "named"
+    named.mkdir()
+    (named / "kube-apiserver").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(named))
+    assert await find_programs(lambda _: None, build) == named
+
+
+async def test_a_named_folder_without_programs_is_for_the_build_to_explain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    assert await find_programs(lambda _: None, tmp_path / "none.py") == tmp_path
+    with pytest.raises(NoPrograms, match=f"KUBEBUILDER_ASSETS={tmp_path} holds no kube-apiserver; unset it"):
+        await find_programs(lambda _: None)
 
 
+@pytest.mark.usefixtures("no_assets")
 async def test_a_build_is_stopped_with_all_that_it_has_started(tmp_path: Path) -> None:
     script = _script(
         tmp_path,

@@ -1,6 +1,6 @@
-"""The programs of the control plane: found where they were built, or built now.
+"""The programs of the control plane: those that `KUBEBUILDER_ASSETS` names, else built once in a checkout.
 
-A checkout knows how to build them. An installed package does not, and says so.
+An installed package holds no sources to build from, and says so.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ class NoPrograms(ModelyardError):
 
 async def find_programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
     """Return the folder of the programs. While they are built, `say` hears how far that is."""
-    return await _built(say, build) if build.exists() else _given()  # noqa: ASYNC240 - a local file
-
-
-def _given() -> Path:
-    given = os.environ.get(VARIABLE)
-    if given and (Path(given) / "kube-apiserver").exists():
-        return Path(given)
+    if given := _given():
+        return given
+    if build.exists():  # noqa: ASYNC240 - a local file
+        # It also says what is wrong with a folder that is named and holds no programs.
+        return await _built(say, build)
     raise NoPrograms(
         "this installation holds no Kubernetes control plane; run `make up` in a checkout of Modelyard, "
         f"or set {VARIABLE} to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
     )
+
+
+def _given() -> Path | None:
+    """Return the folder that the variable names; None: it names none, or one without programs."""
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given and (Path(given) / "kube-apiserver").exists() else None
 
 
 async def _built(say: Callable[[str], None], build: Path) -> Path:
