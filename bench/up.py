@@ -111,7 +111,7 @@ async def _settled(folder: StateFolder, process: asyncio.subprocess.Process) -> 
         if process.returncode is not None:
             raise ModelyardError(f"`modelyard up` ended with code {process.returncode}")
         await asyncio.sleep(0.02)
-    place = next(ports[_PORT] for service, ports in folder.places().items() if service.name == "yard")
+    place = next(ports[_PORT] for service, ports in folder.service_addresses().items() if service.name == "yard")
     return f"http://{place}/v1/chat/completions"
 
 

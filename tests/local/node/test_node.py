@@ -118,11 +118,11 @@ async def _logged(yard: Yard, pod: dict[str, Any], text: str) -> None:
 async def test_names_of_services_are_replaced_in_arguments_and_variables(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    places = {
+    service_addresses = {
         Key(namespace, "web"): {80: HostPort("127.96.1.2", 80)},
         Key("default", "kubernetes"): {443: HostPort("127.96.0.1", 443)},
     }
-    async with yard_of(cluster, namespace, tmp_path, lambda: places) as yard:
+    async with yard_of(cluster, namespace, tmp_path, lambda: service_addresses) as yard:
         url = f"http://web.{namespace}.svc.cluster.local:80/v1"
         script = f"echo {url} $URL $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT"
         await yard.start(shell(script, env=[{"name": "URL", "value": url}]), restartPolicy="Never")
@@ -133,12 +133,12 @@ async def test_names_of_services_are_replaced_in_arguments_and_variables(
 async def test_a_bug_in_the_life_of_one_pod_is_survived(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     bugs = [RuntimeError("a bug")]
 
-    def places() -> ServiceAddresses:
+    def service_addresses() -> ServiceAddresses:
         if bugs:
             raise bugs.pop()
         return {}
 
-    async with yard_of(cluster, namespace, tmp_path, places, after_bug=0.05) as yard:
+    async with yard_of(cluster, namespace, tmp_path, service_addresses, after_bug=0.05) as yard:
         await yard.start(shell("exec sleep 600"))
         await yard.ready()
         assert not bugs

@@ -49,12 +49,12 @@ async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def node_of(
-    kubeconfig: Path, state: Path, name: str, places: Callable[[], ServiceAddresses] = dict, **timings: float
+    kubeconfig: Path, state: Path, name: str, service_addresses: Callable[[], ServiceAddresses] = dict, **timings: float
 ) -> AsyncIterator[PodWorkers]:
     """Run a node in this process."""
     async with connected(kubeconfig) as client:
         settings = NodeSettings(
-            client, state, name, ImageTable(RULES), PodAddresses(), places, timings=Timings(**timings)
+            client, state, name, ImageTable(RULES), PodAddresses(), service_addresses, timings=Timings(**timings)
         )
         async with running_node(settings) as pods:
             yield pods
@@ -62,11 +62,15 @@ async def node_of(
 
 @asynccontextmanager
 async def yard_of(
-    cluster: Cluster, namespace: str, state: Path, places: Callable[[], ServiceAddresses] = dict, **timings: float
+    cluster: Cluster,
+    namespace: str,
+    state: Path,
+    service_addresses: Callable[[], ServiceAddresses] = dict,
+    **timings: float,
 ) -> AsyncIterator[Yard]:
     """Run a node that is named like the namespace."""
     admin = cluster.controlplane.admin
-    async with node_of(cluster.kubeconfig, state, namespace, places, **timings):
+    async with node_of(cluster.kubeconfig, state, namespace, service_addresses, **timings):
         yield Yard(admin, namespace, namespace, state)
     await admin.delete(f"/api/v1/nodes/{namespace}")
 

@@ -55,12 +55,14 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 def test_places_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     folder.prepare()
-    assert folder.places() == {}
-    places = {Key("default", "yard"): {8080: HostPort("127.96.1.2", 8080), 80: HostPort("127.96.1.2", 30080)}}
-    folder.write_places(places)
-    assert folder.places() == places
+    assert folder.service_addresses() == {}
+    service_addresses = {
+        Key("default", "yard"): {8080: HostPort("127.96.1.2", 8080), 80: HostPort("127.96.1.2", 30080)}
+    }
+    folder.write_service_addresses(service_addresses)
+    assert folder.service_addresses() == service_addresses
     (folder.path / "places.json").write_text("{")
-    assert folder.places() == {}
+    assert folder.service_addresses() == {}
 
 
 def test_the_usual_folder_is_the_one_for_data_and_its_path_holds_no_space() -> None:

@@ -58,7 +58,7 @@ class NodeSettings(Struct, frozen=True):
     name: str
     images: ImageTable
     addresses: PodAddresses
-    places: Callable[[], ServiceAddresses]
+    service_addresses: Callable[[], ServiceAddresses]
     """Where Services are reached now."""
     kubelet_port: int = 0
     """Where the API server asks for logs; 0: nowhere."""
@@ -100,7 +100,7 @@ def _context(settings: NodeSettings, state: Path, hardware: Hardware, session: a
         addresses=settings.addresses,
         gpus=Gpus(tuple(gpu.index for gpu in hardware.gpus)),
         capacity=hardware.capacity,
-        places=settings.places,
+        service_addresses=settings.service_addresses,
         session=session,
         env={**from_machine(os.environ), MARK: str(state)},
         drain=settings.drain,

@@ -68,7 +68,7 @@ class Progress(Protocol):
         """Hear something that is worth a line of its own."""
 
 
-class Setting(Struct, frozen=True):
+class MachineSettings(Struct, frozen=True):
     """What is to be started, and where."""
 
     folder: StateFolder
@@ -87,23 +87,23 @@ class Machine(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def running_machine(setting: Setting, progress: Progress) -> AsyncIterator[Machine]:
+async def running_machine(settings: MachineSettings, progress: Progress) -> AsyncIterator[Machine]:
     """Run everything for as long as the block lasts. If a part of it fails for good, the block is cancelled."""
     async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
-        controlplane = ControlPlane(setting.folder.path, setting.assets)
+        controlplane = ControlPlane(settings.folder.path, settings.assets)
         transport = HttpTransport(from_kubeconfig([controlplane.kubeconfig]))
         stack.push_async_callback(transport.close)
         proxy = ServiceProxy(addresses := PodAddresses(), _place(controlplane.url))
         machine = Machine(controlplane, Client(transport), addresses, proxy)
-        await stack.enter_async_context(_control_plane(machine, setting, group, progress))
-        await stack.enter_async_context(_node(machine, setting, group, progress))
+        await stack.enter_async_context(_control_plane(machine, settings, group, progress))
+        await stack.enter_async_context(_node(machine, settings, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
         yield machine
 
 
 @asynccontextmanager
 async def _control_plane(
-    machine: Machine, setting: Setting, group: asyncio.TaskGroup, progress: Progress
+    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
 ) -> AsyncIterator[None]:
     controlplane = machine.controlplane
 
@@ -119,7 +119,7 @@ async def _control_plane(
     await controlplane.start(prepare)
     try:
         progress.done("controllers")
-        _point_to(setting.folder.kubeconfig, controlplane.kubeconfig)
+        _point_to(settings.folder.kubeconfig, controlplane.kubeconfig)
         async with _supervised(controlplane.programs, group, progress):
             yield
     finally:
@@ -128,18 +128,18 @@ async def _control_plane(
 
 @asynccontextmanager
 async def _node(
-    machine: Machine, setting: Setting, group: asyncio.TaskGroup, progress: Progress
+    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
 ) -> AsyncIterator[None]:
     progress.begin("node")
-    state, client, proxy = setting.folder.path, machine.client, machine.proxy
+    state, client, proxy = settings.folder.path, machine.client, machine.proxy
     port = keep_ports(state / "node-ports.json", ("kubelet",))["kubelet"]
-    settings = NodeSettings(
+    node_settings = NodeSettings(
         client=client,
         state=state,
         name=NODE_NAME,
-        images=setting.images,
+        images=settings.images,
         addresses=machine.addresses,
-        places=lambda: proxy.places,
+        service_addresses=lambda: proxy.service_addresses,
         kubelet_port=port,
         drain=proxy.drain,
     )
@@ -148,7 +148,7 @@ async def _node(
         _background(group, VolumeProvisioner(client, state).run()),
         # Processes learn the places of Services when they start.
         _after(proxy.synced()),
-        running_node(settings) as pods,
+        running_node(node_settings) as pods,
         KubeletServer(state, pods, machine.controlplane.node_trust()).serving(port),
     ):
         progress.done("node", await _described(client))

@@ -50,7 +50,7 @@ async def query_rows(folder: StateFolder) -> list[Row]:
             except NotFound:
                 # It is starting, and this kind is not defined yet.
                 continue
-    return rows(items, folder.places())
+    return rows(items, folder.service_addresses())
 
 
 async def log_command(folder: StateFolder, namespace: str, name: str, *, follow: bool) -> list[str]:

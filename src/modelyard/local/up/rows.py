@@ -44,13 +44,13 @@ class Row(Struct, frozen=True):
         return self.is_ready or (self.is_settled and self.phase == _RESTS)
 
 
-def rows(items: Iterable[Stored], places: ServiceAddresses) -> list[Row]:
+def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[Row]:
     """Return the rows of these objects, in the order in which one needs the other."""
     ordered = sorted(items, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
-    return [row(item, places) for item in ordered]
+    return [row(item, service_addresses) for item in ordered]
 
 
-def row(item: Stored, places: ServiceAddresses) -> Row:
+def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
     """Return the row of one object."""
     status = item.status
     ready, progressing = stored_condition(status, "Ready"), stored_condition(status, "Progressing")
@@ -64,7 +64,7 @@ def row(item: Stored, places: ServiceAddresses) -> Row:
         phase=status.get("phase") or ("Ready" if is_ready else _NEW),
         ready=_count(item, status) or ("yes" if is_ready else "no"),
         reason=ready.get("reason", ""),
-        url=resolve_names(status.get("endpoint") or status.get("url") or "", places),
+        url=resolve_names(status.get("endpoint") or status.get("url") or "", service_addresses),
         note="" if is_ready else (_download(progressing) or ready.get("message", "")),
         is_current=is_current,
         is_ready=is_ready and is_current,

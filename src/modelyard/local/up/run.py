@@ -16,7 +16,7 @@ from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.assets import find_programs
 from modelyard.local.up.default_manifests import YARD, documents_for_source
-from modelyard.local.up.machine import Machine, Setting, running_machine
+from modelyard.local.up.machine import Machine, MachineSettings, running_machine
 from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.state_folder import StateFolder, UpRecord
 from modelyard.local.up.view import View
@@ -55,10 +55,10 @@ async def run(request: UpRequest, screen: Screen) -> NoReturn:
         screen.begin("programs")
         assets = await find_programs(lambda line: screen.begin("programs", line))
         screen.done("programs")
-        setting = Setting(request.folder, assets, request.images)
-        async with running_machine(setting, screen) as machine:
+        settings = MachineSettings(request.folder, assets, request.images)
+        async with running_machine(settings, screen) as machine:
             try:
-                await _Serving(machine, setting, screen).run(request.documents)
+                await _Serving(machine, settings, screen).run(request.documents)
             finally:
                 screen.say("stopping: operator, pods, node, control plane")
         raise AssertionError("serving ends by an error or by cancellation only")
@@ -67,10 +67,10 @@ async def run(request: UpRequest, screen: Screen) -> NoReturn:
 class _Serving:
     """What goes on while everything runs."""
 
-    def __init__(self, machine: Machine, setting: Setting, screen: Screen) -> None:
-        self._machine, self._folder, self._screen = machine, setting.folder, screen
-        self._record = UpRecord(os.getpid(), str(setting.assets))
-        self._view = View(lambda: machine.proxy.places)
+    def __init__(self, machine: Machine, settings: MachineSettings, screen: Screen) -> None:
+        self._machine, self._folder, self._screen = machine, settings.folder, screen
+        self._record = UpRecord(os.getpid(), str(settings.assets))
+        self._view = View(lambda: machine.proxy.service_addresses)
 
     async def run(self, documents: Sequence[Document]) -> NoReturn:
         self._folder.write_record(self._record)
@@ -86,12 +86,12 @@ class _Serving:
     async def _publish_places(self) -> NoReturn:
         told = None
         while True:
-            places = self._machine.proxy.places
+            service_addresses = self._machine.proxy.service_addresses
             # A full disk is no reason to stop serving; they are told when there is room again.
             with suppress(OSError):
-                if told != places:
-                    self._folder.write_places(places)
-                    told = places
+                if told != service_addresses:
+                    self._folder.write_service_addresses(service_addresses)
+                    told = service_addresses
             await asyncio.sleep(_TELL_SECONDS)
 
     def _report(self, rows: Sequence[Row]) -> None:

@@ -58,7 +58,7 @@ class StateFolder:
         self.kubeconfig = self.path / "kubeconfig"
         self._lock = self.path / _LOCK
         self._record = self.path / "up.json"
-        self._places = self.path / "places.json"
+        self._service_addresses = self.path / "places.json"
 
     def prepare(self) -> None:
         """Make the folder, for our eyes only. A folder with other things in it is left alone."""
@@ -75,7 +75,7 @@ class StateFolder:
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         try:
             if not _locked(descriptor, _LOCK_SECONDS):
-                raise AlreadyUp(self._told())
+                raise AlreadyUp(self._already_up())
             self.write_record(UpRecord(os.getpid()))
             yield
         finally:
@@ -108,20 +108,20 @@ class StateFolder:
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 
-    def write_places(self, places: ServiceAddresses) -> None:
+    def write_service_addresses(self, addresses: ServiceAddresses) -> None:
         """Let others know where Services are reached."""
-        plain = {str(service): {str(port): place for port, place in ports.items()} for service, ports in places.items()}
-        write_private(self._places, msgspec.json.encode(plain))
+        plain = {str(service): {str(port): at for port, at in ports.items()} for service, ports in addresses.items()}
+        write_private(self._service_addresses, msgspec.json.encode(plain))
 
-    def places(self) -> ServiceAddresses:
+    def service_addresses(self) -> ServiceAddresses:
         """Return where Services are reached, as it was told last."""
         try:
-            plain = msgspec.json.decode(self._places.read_bytes(), type=dict[str, dict[int, HostPort]])
+            plain = msgspec.json.decode(self._service_addresses.read_bytes(), type=dict[str, dict[int, HostPort]])
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
         return {_key(name): ports for name, ports in plain.items()}
 
-    def _told(self) -> str:
+    def _already_up(self) -> str:
         record = self.read_record()
         who = f" (process {record.pid})" if record else ""
         return (

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class View:
     """What there is, and a way to wait for the next change of it."""
 
-    def __init__(self, places: Callable[[], ServiceAddresses]) -> None:
-        self._places = places
+    def __init__(self, service_addresses: Callable[[], ServiceAddresses]) -> None:
+        self._service_addresses = service_addresses
         self._changed = asyncio.Event()
         self._stores = {kind.resource: Store(self._changed.set) for kind in ALL}
 
@@ -52,4 +52,4 @@ class View:
 
     def rows(self) -> list[Row]:
         """Return what people are shown."""
-        return rows(self.items, self._places())
+        return rows(self.items, self._service_addresses())

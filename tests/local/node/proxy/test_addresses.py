@@ -7,7 +7,7 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelyard.local.node.proxy.addresses import HostPort, PodAddress, PodAddresses, service_places
+from modelyard.local.node.proxy.addresses import HostPort, PodAddress, PodAddresses, listen_choices
 
 
 def test_a_pod_keeps_its_address_until_it_is_given_back() -> None:
@@ -74,16 +74,16 @@ def test_where_loopback_has_one_address_each_pod_has_a_port() -> None:
 
 
 def test_a_service_is_at_its_own_address_or_at_a_port_that_needs_no_rights() -> None:
-    assert service_places("127.96.1.2", 80, many=True) == [HostPort("127.96.1.2", 80), HostPort("127.96.1.2", 30080)]
-    assert service_places("127.96.1.2", 50051, many=True)[1] == HostPort("127.96.1.2", 20051)
+    assert listen_choices("127.96.1.2", 80, many=True) == [HostPort("127.96.1.2", 80), HostPort("127.96.1.2", 30080)]
+    assert listen_choices("127.96.1.2", 50051, many=True)[1] == HostPort("127.96.1.2", 20051)
 
 
 def test_where_loopback_has_one_address_a_service_has_the_same_port_at_every_start() -> None:
-    places = service_places("127.96.1.2", 80, many=False)
-    assert places == service_places("127.96.1.2", 80, many=False)
+    places = listen_choices("127.96.1.2", 80, many=False)
+    assert places == listen_choices("127.96.1.2", 80, many=False)
     assert len(set(places)) == len(places) > 10
     assert {place.host for place in places} == {"127.0.0.1"}
-    assert places != service_places("127.96.1.3", 80, many=False)
+    assert places != listen_choices("127.96.1.3", 80, many=False)
 
 
 def test_a_place_reads_as_it_is_written_in_an_address_line() -> None:

@@ -135,9 +135,9 @@ async def _until(question: Callable[[], Awaitable[object]], expected: object) ->
 
 async def _place(machine: Machine, name: str) -> HostPort:
     async with asyncio.timeout(_SECONDS):
-        while Key("default", name) not in machine.services.places:
+        while Key("default", name) not in machine.services.service_addresses:
             await asyncio.sleep(0.02)
-    (place,) = machine.services.places[Key("default", name)].values()
+    (place,) = machine.services.service_addresses[Key("default", name)].values()
     return place
 
 
@@ -145,14 +145,14 @@ async def _place(machine: Machine, name: str) -> HostPort:
 async def test_a_service_is_reached_at_its_own_address_and_port(machine: Machine) -> None:
     async with machine.service("own") as spec, machine.pod("own") as pod:
         await _until(lambda: _answer(HostPort(spec["clusterIP"], _PORT)), pod)
-        assert machine.services.places[Key("default", "own")] == {_PORT: HostPort(spec["clusterIP"], _PORT)}
+        assert machine.services.service_addresses[Key("default", "own")] == {_PORT: HostPort(spec["clusterIP"], _PORT)}
 
 
 async def test_a_name_leads_a_local_process_to_the_pods(machine: Machine) -> None:
     async with machine.service("named") as _, machine.pod("named") as pod:
         place = await _place(machine, "named")
         await _until(lambda: _answer(place), pod)
-        assert resolve_names("http://named.default.svc:8080", machine.services.places) == f"http://{place}"
+        assert resolve_names("http://named.default.svc:8080", machine.services.service_addresses) == f"http://{place}"
 
 
 async def test_only_ready_pods_answer_and_without_any_callers_are_refused(machine: Machine) -> None:
@@ -177,7 +177,7 @@ async def test_a_service_that_is_deleted_listens_no_more(machine: Machine) -> No
             place = await _place(machine, "brief")
             await _until(lambda: _answer(place), pod)
         await _until(lambda: _answer(place), "")
-        assert Key("default", "brief") not in machine.services.places
+        assert Key("default", "brief") not in machine.services.service_addresses
 
 
 async def test_a_node_port_is_reached_at_the_first_loopback_address(machine: Machine) -> None:
@@ -198,7 +198,7 @@ async def test_a_service_whose_port_is_taken_listens_on_another(machine: Machine
 
 
 async def test_the_api_server_is_reached_by_its_service(machine: Machine) -> None:
-    place = machine.services.places[Key("default", "kubernetes")][443]
+    place = machine.services.service_addresses[Key("default", "kubernetes")][443]
     trust = ssl.create_default_context(cafile=str(machine.plane.ca))
     _, writer = await asyncio.open_connection(*place, ssl=trust, server_hostname="kubernetes.default.svc")
     writer.close()
@@ -210,7 +210,7 @@ async def test_the_api_server_is_reached_by_its_service(machine: Machine) -> Non
 async def test_three_machines_of_one_computer_each_reach_their_own_api_server(machine: Machine, client: Client) -> None:
     here = HostPort("127.0.0.1", urlsplit(machine.plane.url).port or 0)
     async with _serving(client, here), _serving(client, here) as third:
-        assert third.places[Key("default", "kubernetes")] == {443: here}
+        assert third.service_addresses[Key("default", "kubernetes")] == {443: here}
         assert Key("default", "kubernetes") not in third.unreachable
 
 

@@ -89,7 +89,7 @@ class Launcher:
         paths, address, folder = Paths(config.mapped), self._address, config.folder
 
         def localize(text: str) -> str:
-            return resolve_names(paths.local(text), self._context.places(), self._pod.meta.namespace)
+            return resolve_names(paths.local(text), self._context.service_addresses(), self._pod.meta.namespace)
 
         resolved = self._context.images.resolve(config.container.image, tuple(map(localize, config.command)))
         if resolved is None:
@@ -134,11 +134,11 @@ class Launcher:
 
     def _api(self) -> Env:
         """Return the variables by which the libraries of Kubernetes find the API server."""
-        api = self._context.places().get(_API, {}).get(_API_PORT)
+        api = self._context.service_addresses().get(_API, {}).get(_API_PORT)
         return {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": str(api.port)} if api else {}
 
     def _hosts(self) -> set[str]:
-        return {place.host for ports in self._context.places().values() for place in ports.values()}
+        return {place.host for ports in self._context.service_addresses().values() for place in ports.values()}
 
     def _access(self, container: Container, launch: Launch, localize: Localize) -> ContainerAccess:
         address, session = self._address, self._context.session

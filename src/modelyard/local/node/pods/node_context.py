@@ -46,7 +46,7 @@ class NodeContext(Struct, frozen=True):
     addresses: PodAddresses
     gpus: Gpus
     capacity: Mapping[str, str]
-    places: Callable[[], ServiceAddresses]
+    service_addresses: Callable[[], ServiceAddresses]
     """Where Services are reached now."""
     session: aiohttp.ClientSession
     """For probes."""

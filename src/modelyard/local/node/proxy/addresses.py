@@ -111,7 +111,7 @@ class PodAddresses:
         return PodAddress(ip=_LOCALHOST, port=free_ports(1)[0], shown=shown)
 
 
-def service_places(cluster_ip: str, port: int, *, many: bool = MANY) -> list[HostPort]:
+def listen_choices(cluster_ip: str, port: int, *, many: bool = MANY) -> list[HostPort]:
     """Return where a port of a Service may listen, best first, in the same order at every start.
 
     The second choice is for ports that need the rights of root (80 becomes 30080), and for those that a program which

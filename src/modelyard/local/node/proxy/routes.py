@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.resources import Key
-from modelyard.local.node.proxy.addresses import MANY, HostPort, service_places
+from modelyard.local.node.proxy.addresses import MANY, HostPort, listen_choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,7 +101,7 @@ def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[HostPo
     for port in service.ports:
         if port.protocol != "TCP":
             continue
-        yield port.port, port.name, tuple(service_places(service.cluster_ip, port.port, many=many))
+        yield port.port, port.name, tuple(listen_choices(service.cluster_ip, port.port, many=many))
         if port.node_port:
             yield 0, port.name, (HostPort(_LOCALHOST, port.node_port),)
 

@@ -54,12 +54,12 @@ class ServiceProxy:
         self._closing: set[Forwarder] = set()
         self._unreachable: dict[_Listener, str] = {}
         self._draining_pods: set[PodAddress] = set()
-        self._places: dict[Key, dict[int, HostPort]] = {}
+        self._service_addresses: dict[Key, dict[int, HostPort]] = {}
 
     @property
-    def places(self) -> ServiceAddresses:
+    def service_addresses(self) -> ServiceAddresses:
         """Where each Service is reached now, as `resolve_names` needs it."""
-        return self._places
+        return self._service_addresses
 
     @property
     def unreachable(self) -> dict[Key, str]:
@@ -109,7 +109,7 @@ class ServiceProxy:
         self._draining_pods = {pod for pod in self._draining_pods if any(map(pod.has, self._endpoints(wanted)))}
         for listener, route in listeners.items():
             self._ensure(listener, route)
-        self._places = self._reached(listeners)
+        self._service_addresses = self._reached(listeners)
         self._closing = {forwarder for forwarder in self._closing if not forwarder.is_idle}
 
     def _ensure(self, listener: _Listener, route: Route) -> None:
