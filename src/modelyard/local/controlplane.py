@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local import command_lines
-from modelyard.local.files import file_name, private_folder, write_private
+from modelyard.local.files import file_name, private_folder, tail, write_private
 from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfig
 from modelyard.local.pki import Authority, signing_key
 from modelyard.local.ports import keep_ports
-from modelyard.local.program import ProcessDied, Program, tail
+from modelyard.local.program import ProcessDied, Program
 from modelyard.local.raw_client import RawClient
 
 if TYPE_CHECKING:

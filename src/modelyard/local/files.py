@@ -42,3 +42,10 @@ def try_lock(descriptor: int) -> bool:
 def file_name(*words: str) -> str:
     """Return a file name that tells what it is about, such as `system-kube-scheduler`."""
     return "-".join(_NOT_IN_FILE_NAMES.sub("-", word).strip("-.") for word in words if word)
+
+
+def tail(file: Path, lines: int = 12, size: int = 8_192) -> str:
+    """Return the last lines of a log, out of its last bytes."""
+    with file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
+        return "\n".join(stream.read().decode(errors="replace").splitlines()[-lines:])

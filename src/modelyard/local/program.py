@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelyard.core.errors import ModelyardError
+from modelyard.local.files import tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LIFELINE = "MODELYARD_LIFELINE_FD"
-_TAIL_BYTES = 8_192
-_TAIL_LINES = 12
 
 
 class ProcessDied(ModelyardError):
@@ -132,12 +131,3 @@ async def _signal_and_wait(process: asyncio.subprocess.Process, how: signal.Sign
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-def tail(log: Path) -> str:
-    """Return the last lines of a log."""
-    with log.open("rb") as stream:
-        stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, stream.tell() - _TAIL_BYTES))
-        lines = stream.read().decode(errors="replace").splitlines()
-    return "\n".join(lines[-_TAIL_LINES:])

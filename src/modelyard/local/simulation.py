@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modelyard.local.controlplane import NotReady
+from modelyard.local.files import tail
 from modelyard.local.ports import free_ports, is_free
-from modelyard.local.program import Program, tail
+from modelyard.local.program import Program
 from modelyard.local.storage_class import STORAGE_CLASS, standard_class
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ the node is started again, unless its pod says that nothing is, and that does no
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from msgspec import Struct
 from modelyard.core.errors import ModelyardError
 from modelyard.kube.errors import KubeError
 from modelyard.local.clock import timestamp
+from modelyard.local.files import tail
 from modelyard.local.node.pods import probes
 from modelyard.local.node.pods.config_sources import ConfigMissing
 from modelyard.local.node.pods.pod_events import PodWarning
@@ -29,8 +29,6 @@ from modelyard.local.node.process.process import Process
 from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from modelyard.local.node.pods.launch import Prepared
     from modelyard.local.node.pods.podspec import Container, Probe
     from modelyard.local.node.storage.pod_folders import ContainerFolder
@@ -297,7 +295,7 @@ class ContainerWorker:
                 message = stream.read(MESSAGE_BYTES)
             if message or not code or self.container.termination_message_policy == "File":
                 return message.decode(errors="replace")
-            return _tail(self._folder.log)
+            return tail(self._folder.log, _TAIL_LINES, _TAIL_BYTES)
         return ""
 
 
@@ -311,9 +309,3 @@ def waiting_for(error: Exception) -> Waiting:
         # Which call failed, and how, changes from one try to the next; that the server is away does not.
         return Waiting("ContainerCreating", "the API server cannot be asked for what the container needs")
     return Waiting("ContainerCreating", str(error))
-
-
-def _tail(log: Path) -> str:
-    with log.open("rb") as stream:
-        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return "\n".join(stream.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])
