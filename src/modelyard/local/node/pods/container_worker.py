@@ -1,7 +1,30 @@
-"""The life of one container: started, probed, restarted with pauses, ended.
+"""Run one container of a pod: start it, probe it, restart it with back-off, stop it.
 
-It survives the node: what must not be forgotten is on disk before it matters. A container whose process was lost with
-the node is started again, unless its pod says that nothing is, and that does not count as a restart.
+`pod_worker` makes one `ContainerWorker` per container. Its counterpart is the kubelet's `syncPod` for one container.
+`status.state` is the state that the status of the pod shows:
+
+    state                     entered when                        next
+    ------------------------  ----------------------------------  ---------------------------------------------
+    Waiting, with the reason  the worker is made; the reason is   Running; if the process cannot be started
+    ContainerCreating or      that of the last failed try to      (exit code 128), as after a run that has ended
+    that of an error          prepare it
+    Running                   the process has started, and its    Terminated, if `stop` was called or the restart
+                              record is on disk                   policy wants no further run; else
+                                                                  CrashLoopBackOff
+    Waiting, with the reason  a run has ended, and another is     Running, after 1, 2, 4 ... 60 s and with one
+    CrashLoopBackOff          due                                 more restart; a run of 2 minutes resets this
+    Terminated                the last run has ended              -
+
+A record is on disk before the state that follows from it is shown, so that no node forgets what another client has
+seen. The next node begins with:
+
+    record            state
+    ----------------  -----------------------------------------------------------------------------------------
+    none              Waiting
+    `pid`             Waiting, with the lost run as last state and no restart counted; Terminated, if the restart
+                      policy is Never. The reaper has killed the process itself.
+    `last`, no `pid`  Waiting; the restart is counted already
+    `ended`           Terminated
 """
 
 from __future__ import annotations
@@ -38,7 +61,7 @@ _LONGEST_PAUSE: Final = 60.0
 _FORGIVEN_AFTER: Final = 120.0
 _LONGEST_RETRY: Final = 10.0
 _LEAST_GRACE: Final = 2.0
-# A hook has no limit of its own.
+# Kubernetes has no field for the time that a postStart hook may take.
 _LONGEST_HOOK: Final = 3600.0
 _TAIL_LINES: Final = 80
 _TAIL_BYTES: Final = 2048
@@ -49,14 +72,16 @@ Prepare = Callable[[], Awaitable["Prepared"]]
 
 
 class ContainerCallbacks(Struct, frozen=True):
-    """Who hears of what becomes of a container."""
+    """What a container calls on its pod."""
 
     changed: Callable[[], None]
+    """The status is another one now."""
     warning: Callable[[PodWarning], None]
+    """A probe or hook failed, and the pod should show an Event."""
 
 
 class ContainerWorker:
-    """One container of a pod."""
+    """The worker of one container. Made inside an event loop; `run` is called once."""
 
     def __init__(
         self,
@@ -80,45 +105,46 @@ class ContainerWorker:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process runs now."""
+        """Whether the process of the container runs now."""
         return self._process is not None
 
     @property
     def access(self) -> probes.ContainerAccess | None:
-        """How commands reach it; None: it does not run."""
+        """How probes and `exec` reach the container; None: it does not run."""
         return self._access
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended for good, and well."""
+        """Whether the container has ended for good with exit code 0."""
         return isinstance(self.status.state, Terminated) and self.status.state.succeeded
 
     def set_waiting(self, waiting: Waiting) -> None:
-        """Say why it has not been started yet."""
+        """Show why the container is not started yet. One that has been started is left as it is."""
         if isinstance(self.status.state, Waiting):
             self._set_status(state=waiting)
 
     async def wait_started(self) -> None:
-        """Wait until it has passed its startup probe, or will not any more."""
+        """Wait until the container has passed its startup probe, or has ended for good without."""
         await self._started.wait()
 
     async def run(self) -> None:
-        """Run it until it has ended for good, or was told to stop."""
+        """Run the container and return when it has ended for good, or was told to stop."""
         self._folder.make()
         try:
             while not self._stopped.is_set() and not isinstance(self.status.state, Terminated):
                 await self._run_once()
         finally:
+            # A pod waits for the start of each sidecar: one that never starts must not hold up the pod's end.
             self._started.set()
 
     def stop(self, grace: float) -> None:
-        """Tell it to end within so many seconds, and not to start again."""
+        """Tell the container to end within `grace` seconds, and not to start again."""
         self._stop_grace = grace
         self._stopped.set()
         self._end_run.set()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the container, and do not start it again."""
         self.stop(0)
         if self._process is not None:
             self._process.kill()
@@ -129,7 +155,7 @@ class ContainerWorker:
             return
         ended = await self._run_process(prepared)
         if self._stopped.is_set():
-            # The record still says that it runs: should only the node have stopped, it is started again.
+            # The record still holds the process: if the node has stopped, the next one starts the container again.
             self._set_status(state=ended, ready=False, started=False)
         elif self._is_final(ended):
             write_record(
@@ -140,7 +166,7 @@ class ContainerWorker:
             await self._back_off(ended)
 
     async def _wait_prepared(self) -> Prepared | None:
-        """Wait until everything that it needs is there; None when it was told to stop before."""
+        """Return what is needed to start the container, once all of it is there; None: it was told to stop before."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_RETRY)
         while not self._stopped.is_set():
             try:
@@ -164,20 +190,22 @@ class ContainerWorker:
         return self._terminated(process, code, started)
 
     async def _start_process(self, prepared: Prepared, started: str) -> Process:
-        """Start the process, and remember it; OSError when one of the two cannot be done."""
+        """Start the process and write its record; OSError when one of the two fails."""
         self._rotate_log()
         process = await Process.start(prepared.launch, self._folder.log)
         try:
             self._write_record(process, started, prepared)
-        except OSError:  # the disk is full: whoever is not remembered would be started a second time
+        except OSError:
+            # The disk is full. The next node would start a second process beside one that it does not know of.
             process.kill()
             await process.wait()
             raise
         return process
 
     async def _wait_process(self, process: Process, prepared: Prepared) -> int:
-        """Return the exit code of a process that is probed and watched meanwhile."""
+        """Return the exit code of a process, which is probed and watched for its memory until it ends."""
         self._process, self._access = process, prepared.access
+        # A `stop` that came while the process was being started must still end it.
         if not self._stopped.is_set():
             self._end_run.clear()
             self._stop_grace = self._grace
@@ -192,6 +220,7 @@ class ContainerWorker:
                 for task in watching:
                     task.cancel()
         finally:
+            # Also when we are cancelled: without a worker, no one would end the process or what it has started.
             self._process = self._access = None
             process.kill()
         return code
@@ -226,7 +255,8 @@ class ContainerWorker:
         self._fail_run(why, probe.termination_grace_period_seconds)
 
     def _fail_run(self, why: str, grace: float | None = None) -> None:
-        """End this run, because of something that the next one may do better."""
+        """End this run of the container because a probe or hook failed; the next run may do better."""
+        # A run that is ending already has its reason and its grace period.
         if self._end_run.is_set():
             return
         self._failure = why
@@ -239,6 +269,8 @@ class ContainerWorker:
         self._callbacks.warning(PodWarning("Unhealthy", f"container {self.container.name}: {why}"))
 
     async def _back_off(self, ended: Terminated) -> None:
+        # The record counts the restart at once, the status when it happens: a node that is killed during the pause
+        # would otherwise start the container without counting.
         write_record(self._folder.record, ContainerRecord(restarts=self.status.restarts + 1, last=ended))
         self._set_status(state=BACK_OFF, last=ended, ready=False, started=False)
         await pause(self._restart_backoff.delay(), until=self._stopped)
@@ -267,7 +299,7 @@ class ContainerWorker:
         write_record(self._folder.record, record)
 
     def _status_from(self, record: ContainerRecord) -> ContainerStatus:
-        """Return where the container stands when the node begins to look after it."""
+        """Return the status that a container has when the node starts, by the second table above."""
         status = ContainerStatus(self.container.name, self.container.image, last=record.last, restarts=record.restarts)
         if record.ended is not None:
             return msgspec.structs.replace(status, state=record.ended)
@@ -277,7 +309,7 @@ class ContainerWorker:
         return msgspec.structs.replace(status, **{"state" if self._policy == "Never" else "last": lost})
 
     def _rotate_log(self) -> None:
-        """Keep the log of the run before, and no message of it."""
+        """Keep the log of the last run for `kubectl logs --previous`, and remove its termination message."""
         if self._folder.log.exists():
             self._folder.log.replace(self._folder.previous_log)
         self._folder.termination.unlink(missing_ok=True)
@@ -289,7 +321,7 @@ class ContainerWorker:
         return Terminated(code, reason, started, timestamp(), message)
 
     def _termination_message(self, code: int) -> str:
-        """Return the termination message: what the process left for it, else, if the pod wants that, its last lines."""
+        """Return what the process wrote as termination message, or the end of its log where the policy allows that."""
         with suppress(OSError):
             with self._folder.termination.open("rb") as stream:
                 message = stream.read(MESSAGE_BYTES)
@@ -300,12 +332,12 @@ class ContainerWorker:
 
 
 def waiting_for(error: Exception) -> Waiting:
-    """Say what keeps a container from being started, in the words that a kubelet has for it."""
+    """Return the Waiting state, with a reason of the kubelet, for an error that keeps a container from starting."""
     if isinstance(error, NoProgram):
         return Waiting("ErrImageNeverPull", str(error))
     if isinstance(error, ConfigMissing):
         return Waiting("CreateContainerConfigError", str(error))
     if isinstance(error, KubeError):
-        # Which call failed, and how, changes from one try to the next; that the server is away does not.
+        # Not the error itself: it changes from one try to the next, and each change would be one more status write.
         return Waiting("ContainerCreating", "the API server cannot be asked for what the container needs")
     return Waiting("ContainerCreating", str(error))

@@ -1,7 +1,32 @@
-"""The life of one pod: volumes, init containers in order, containers, deletion.
+"""Run one pod from its binding to this node until its object is gone: a pod worker of the kubelet.
 
-It ends when the object is gone from the API. Until its containers are over, the stored status is kept equal to what is
-the case, whoever changes it.
+`pod_workers` makes one `PodWorker` per pod and passes on what the watch tells. While containers run, a status that
+another client overwrites is written again.
+
+    state         what happens                                         next
+    ------------  ---------------------------------------------------  ---------------------------------------------
+    mounting      volumes are prepared, with back-off                  initializing
+    initializing  init containers run in order; a sidecar counts when  running; stopping, if one has failed for good
+                  it has started
+    running       one `ContainerWorker` per container                  stopping, when all have ended for good
+    draining      the proxy sends no new callers, and those that wait  stopping, after the last answer or 80% of the
+                  get their answers                                    grace period
+    stopping      nothing is started again; the containers end, then   ended
+                  the sidecars
+    ended         last status written, GPUs given back, logs kept      confirmed, once the object is being deleted
+    confirmed     the object is deleted with grace period 0            gone
+    gone          folder removed, address given back                   the worker returns
+
+Every state before `ended` can be left by these events. Each is set once and never cleared.
+
+    because of               _deleted  _gone  _stopped
+    -----------------------  --------  -----  --------------------------------------------------
+    a deletion timestamp     set              set after draining; at once if no container runs
+    the object is gone       set       set    set; what is stopping already is killed
+    the node stops           set       set    set; folder and records stay for the next node
+    `activeDeadlineSeconds`                   set
+
+A pod that had ended before the node started begins in `ended`.
 """
 
 from __future__ import annotations
@@ -40,18 +65,19 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-# Changes that come together are written together.
+# Changes within this time are one write: a start changes several containers at once.
 _BATCH_SECONDS: Final = 0.02
 _FIRST_RETRY: Final = 1.0
 _LONGEST_RETRY: Final = 10.0
 _LEAST_GRACE: Final = 1.0
+# No API object tells how long a pod has whose object is gone already.
 _VANISHED_GRACE: Final = 2.0
-# Of the time that a pod has to end, this much is for its callers; the rest is for itself.
+# The share of the grace period that callers have for their answers; containers need the rest to end.
 _DRAIN_SHARE: Final = 0.8
 
 
 class PodWorker:
-    """One pod of this node."""
+    """The worker of one pod that is bound to this node. Made inside an event loop; `run` is called once."""
 
     def __init__(self, context: NodeContext, pod: Stored) -> None:
         self._context, self._pod = context, pod
@@ -75,19 +101,20 @@ class PodWorker:
 
     @property
     def pod(self) -> Stored:
-        """The pod as it was last seen."""
+        """The Pod object, in the newest version seen."""
         return self._pod
 
     def is_running(self, container: str) -> bool:
-        """Whether a container runs now."""
+        """Whether the process of a container of this pod runs now; False also for a name the pod does not have."""
         return any(worker.is_running for worker in self._all if worker.container.name == container)
 
     def access(self, container: str) -> ContainerAccess | None:
-        """Return how commands reach a container; None: it does not run."""
+        """Return how probes and `exec` reach a container of this pod; None: it does not run."""
         return next((worker.access for worker in self._all if worker.container.name == container), None)
 
     def update(self, pod: Stored) -> None:
-        """Take a version of the pod; an older one than is known changes nothing."""
+        """Take a version of the Pod object, from the watch or from the answer to a write."""
+        # The watch may deliver a version from before our last write: taking it would report a change that is undone.
         if pod.meta.revision < self._pod.meta.revision:
             return
         self._pod = pod
@@ -104,17 +131,18 @@ class PodWorker:
         return grace_left(self._pod.meta, datetime.now(UTC))
 
     async def _drain_and_stop(self) -> None:
-        """Let those who wait for an answer have it, then end."""
+        """Wait until callers have their answers, then stop the containers."""
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._grace_left * _DRAIN_SHARE):
                     await self._context.drain(self._address)
         finally:
+            # The node, or the end of the object, may have stopped them meanwhile, with less time than is left here.
             if not self._stopped.is_set():
                 self._stop(self._grace_left)
 
     def on_removed(self) -> None:
-        """Take that the object is gone: nobody waits for the pod any more."""
+        """Stop because the Pod object is gone; if the pod is stopping already, kill what is left of it."""
         self._gone.set()
         self._deleted.set()
         if self._stopped.is_set():
@@ -124,27 +152,30 @@ class PodWorker:
             self._stop(min(self._spec.termination_grace_period_seconds, _VANISHED_GRACE))
 
     def on_node_stop(self, longest: float) -> None:
-        """End the processes because the node ends. The pod goes on with the next node."""
+        """Stop the processes because the node stops. Records and folder stay: the next node runs the pod again."""
         self._node_stops = True
         self._deleted.set()
         self._gone.set()
         self._stop(min(self._spec.termination_grace_period_seconds, longest))
 
     def restarted(self) -> PodWorker:
-        """Return the same pod at the beginning of its life."""
+        """Return a new worker for the same pod, after this one failed by a bug."""
         worker = PodWorker(self._context, self._pod)
+        # The watch tells the end of an object once. Told to the failed worker, it would never reach the new one.
         if self._gone.is_set():
             worker.on_removed()
         return worker
 
     async def run(self) -> None:
-        """Live until the object is gone, or the node is left."""
+        """Run the pod and return when its object is gone, or the node has stopped."""
         if self._pod.status.get("phase") not in OVER:
             await self._run_and_report()
+        # Before the wait: a Job's pod stays for days after it has completed, and must not hold a GPU.
         self._context.gpus.give_back(self._uid)
         await self._deleted.wait()
         if not self._gone.is_set():
             await self._confirm_deleted()
+        # Only when the object is gone: until then `kubectl logs` may ask, and the Service may still name the address.
         await self._gone.wait()
         if not self._node_stops:
             self._folder.remove()
@@ -171,7 +202,7 @@ class PodWorker:
         self._stop_by = time.monotonic() + grace
         for worker in self._containers:
             worker.stop(grace)
-        # Those who stay beside the containers are there for them until the end.
+        # Sidecars serve the containers until those have ended; `_run_pod` stops them then.
         if not any(worker.is_running for worker in self._containers):
             self._stop_inits(grace)
 
@@ -185,6 +216,7 @@ class PodWorker:
             await self._run_pod()
             for task in helpers:
                 task.cancel()
+        # Once more: the cancelled task may have been in the middle of a write.
         await self._report_status()
         await self._send_warnings()
 
@@ -203,6 +235,7 @@ class PodWorker:
             renewing = group.create_task(self._refresh_volumes())
             if await self._initialize(group):
                 await self._run_containers()
+            # Sidecars are the last to end. They have what the containers have left of the grace period.
             left = min(self._stop_by - time.monotonic(), self._spec.termination_grace_period_seconds)
             self._stop_inits(max(left, _LEAST_GRACE))
             renewing.cancel()
@@ -236,7 +269,7 @@ class PodWorker:
                 _log.warning("volumes are not renewed", pod=str(self._pod.meta.key), error=str(error))
 
     async def _initialize(self, group: asyncio.TaskGroup) -> bool:
-        """Run the init containers one after the other; return whether the others may start."""
+        """Run the init containers one after the other; return whether the containers of the pod may start."""
         for worker in self._inits:
             if worker.container.is_sidecar:
                 group.create_task(worker.run())
@@ -256,18 +289,19 @@ class PodWorker:
         while True:
             await self._changed.wait()
             await asyncio.sleep(_BATCH_SECONDS)
+            # Before the write: cleared after it, a change that comes during the write would never be reported.
             self._changed.clear()
             await self._report_status()
             await self._send_warnings()
 
     async def _report_status(self) -> None:
-        """Make the stored status equal to what is the case; go on until that is done, or the object is gone."""
+        """Make the stored status show the state of the containers; retry until it does, or the object is gone."""
         backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         while not self._gone.is_set():
             try:
                 return await self._write_status()
             except (NotFound, Conflict):
-                return None  # another pod of the same name, or none: the watch tells which
+                return None  # the object is gone, or replaced by another of its name: the watch tells which
             except KubeError as error:
                 _log.warning("status is not written", pod=str(self._pod.meta.key), error=str(error))
             await pause(backoff.delay(), until=self._gone)
@@ -284,7 +318,7 @@ class PodWorker:
         before = self._pod.status
         patch = changed(pod_status(self._facts(), before, timestamp()), before)
         if patch:
-            # With the UID, so that a successor of the same name is left alone.
+            # With the UID as precondition: a StatefulSet may have made a successor of the same name.
             body = {"metadata": {"uid": self._uid}, "status": patch}
             self.update(await self._context.client.merge_patch(POD, self._pod.meta.key, body, "status"))
 
@@ -301,7 +335,7 @@ class PodWorker:
         )
 
     async def _confirm_deleted(self) -> None:
-        """Say that nothing of the pod runs any more, so that its object can go."""
+        """Delete the object with grace period 0, which tells the API server that nothing of the pod runs any more."""
         while not self._gone.is_set():
             try:
                 return await self._context.client.delete(POD, self._pod.meta.key, self._uid, grace=0)
@@ -314,8 +348,11 @@ class PodWorker:
 
 
 def grace_left(meta: Metadata, now: datetime) -> float:
-    """Return how many seconds a pod that is being deleted still has: the deletion is dated by when it must be over."""
+    """Return how many seconds a pod that is being deleted still has to end, at least one.
+
+    Its deletion timestamp is the time by which it must have ended, not the time of the request.
+    """
     left = (datetime.fromisoformat(meta.deletion_timestamp or now.isoformat()) - now).total_seconds()
     given = meta.deletion_grace_period_seconds
-    # Never more than was given: the clock may have been set back since.
+    # Never more than was given: the clock of the machine may have been set back since the request.
     return max(left if given is None else min(left, given), _LEAST_GRACE)

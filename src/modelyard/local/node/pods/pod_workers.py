@@ -1,6 +1,7 @@
-"""All pods that are bound to this node: one life each, for as long as the API knows the pod.
+"""Follow the pods that are bound to this node and run a worker for each, for as long as the API knows the pod.
 
-Level-based: what counts is which pods there are, not which event told so. A bug in one life ends none of the others.
+`node` runs it; its counterpart is the sync loop of the kubelet with its `podWorkers`. Level-based: what counts is which
+pods there are, not which event told so. A bug in one worker is logged, and ends none of the others.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
+# All pods together when the node stops: a user who pressed Ctrl-C does not wait for longer grace periods.
 _STOP_SECONDS: Final = 10.0
 _STOP_SLACK: Final = 5.0
 
 
 class PodWorkers:
-    """The pods of one node."""
+    """The workers of all pods of one node. It is the sink of the pod watch, and what the server asks."""
 
     def __init__(self, context: NodeContext, node: str) -> None:
         self._context, self._node = context, node
@@ -37,7 +39,7 @@ class PodWorkers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Run all pods, until cancelled; then end their processes."""
+        """Run all pods until cancelled; then stop their processes and return."""
         target = Target(POD, field_selector=f"spec.nodeName={self._node}")
         try:
             await follow(self._context.client, target, self)
@@ -45,30 +47,34 @@ class PodWorkers:
             await self._stop_all()
 
     def uid(self, pod: Key) -> str | None:
-        """Return the UID of a pod of this node by its name; the newest, should there be two."""
+        """Return the UID of a pod of this node by its name; None: the node runs no such pod.
+
+        Of two pods with the same name, one of which is being deleted, it is the newer one.
+        """
         named = [uid for uid, worker in self._workers.items() if worker.pod.meta.key == pod]
         return named[-1] if named else None
 
     def is_running(self, uid: str, container: str) -> bool:
-        """Whether a container runs now."""
+        """Whether the process of a container runs now; False also for a pod that is not here."""
         return uid in self._workers and self._workers[uid].is_running(container)
 
     def access(self, uid: str, container: str) -> ContainerAccess | None:
-        """Return how commands reach a container; None: it does not run."""
+        """Return how probes and `exec` reach a container; None: it does not run, or the pod is not here."""
         return self._workers[uid].access(container) if uid in self._workers else None
 
-    def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - lives compare revisions themselves
-        """Take these as all pods of the node."""
+    def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - workers compare revisions
+        """Take the result of a LIST: these are all pods of the node."""
         present = {item.meta.uid for item in items}
         for uid in self._workers.keys() - present:
             self._workers[uid].on_removed()
+        # Folders of pods that were deleted while no node ran.
         for uid in set(pod_uids(self._context.state)) - present - self._workers.keys():
             PodFolder(self._context.state, uid).remove()
         for item in items:
             self.upsert(item)
 
     def upsert(self, item: Stored) -> None:
-        """Take a new or changed pod."""
+        """Take a pod that was added or modified: pass it to its worker, or start one."""
         uid = item.meta.uid
         if uid in self._workers:
             self._workers[uid].update(item)
@@ -81,12 +87,12 @@ class PodWorkers:
             self._tasks[uid] = asyncio.create_task(self._supervise(uid))
 
     def remove(self, item: Stored) -> None:
-        """Take that a pod is gone."""
+        """Take a pod that is gone from the API, and tell its worker."""
         if item.meta.uid in self._workers:
             self._workers[item.meta.uid].on_removed()
 
     def trouble(self, error: KubeError | None) -> None:
-        """Hear why pods cannot be followed at the moment."""
+        """Log why the watch is interrupted; None: it goes on again. Pods run on meanwhile."""
         if error is not None:
             _log.warning("pods cannot be followed", node=self._node, error=str(error))
 
