@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps that a pod names, read when they are needed and not kept."""
+"""The Secrets and ConfigMaps that a pod names, for its variables and volumes. Read when needed, and not watched."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Content = dict[str, bytes]
 
 
 class ConfigMissing(ModelyardError):
-    """Something that a container needs is not there, or not as it should be; the message names it."""
+    """An object or field that a container needs is missing or unusable; the message names it. Retried by the worker."""
 
 
 class ConfigSources:
-    """The Secrets and ConfigMaps of one namespace, each read once."""
+    """The Secrets and ConfigMaps of one namespace. Each is read once, so that one start sees one version."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client, self._namespace = client, namespace
         self._read: dict[tuple[str, str], Content | None] = {}
 
     async def secret(self, name: str) -> Content | None:
-        """Return the content of a Secret; None when there is none."""
+        """Return the decoded content of a Secret by key; None: there is no such Secret."""
         return await self._get(SECRET, name)
 
     async def config_map(self, name: str) -> Content | None:
-        """Return the content of a ConfigMap; None when there is none."""
+        """Return the content of a ConfigMap by key, `binaryData` included; None: there is no such ConfigMap."""
         return await self._get(CONFIG_MAP, name)
 
     async def _get(self, resource: Resource, name: str) -> Content | None:

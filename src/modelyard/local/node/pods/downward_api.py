@@ -1,6 +1,6 @@
-"""What a pod may learn about itself: its fields and the amounts its containers ask for.
+"""The downward API: fields of a pod, and requests and limits of its containers, as variables and files show them.
 
-Pure.
+Pure. `environment` and `volumes` call it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
 class PodContext(Struct, frozen=True):
-    """A pod, as it sees itself."""
+    """A pod as the downward API shows it to its own containers."""
 
     meta: Metadata
     spec: PodSpec
     ip: str
-    """Where its programs listen."""
+    """The address on which the processes of the pod listen, which `status.podIP` is in a process."""
     capacity: Mapping[str, str]
-    """What the whole machine has; the limit of whoever has none of his own."""
+    """The capacity of the machine: the limit of a container that has none of its own."""
 
 
 def read_field(pod: PodContext, path: str) -> str:
-    """Return one field of the pod."""
+    """Return the value of a `fieldRef`; ConfigMissing when it is not a field that pods can read."""
     meta, spec = pod.meta, pod.spec
     if keyed := _KEYED.fullmatch(path):
         return ((meta.labels if keyed[1] == "labels" else meta.annotations) or {}).get(keyed[2], "")
@@ -61,7 +61,7 @@ def read_field(pod: PodContext, path: str) -> str:
 
 
 def read_resource(pod: PodContext, container: Container, ref: ResourceRef) -> str:
-    """Return what a container asks for or is limited to, in units of the divisor and rounded up."""
+    """Return the value of a `resourceFieldRef`: a request or limit in units of its divisor, rounded up."""
     named = {each.name: each for each in (*pod.spec.init_containers, *pod.spec.containers)}
     side, _, resource = ref.resource.partition(".")
     resources = named.get(ref.container_name, container).resources
@@ -73,13 +73,13 @@ def read_resource(pod: PodContext, container: Container, ref: ResourceRef) -> st
 
 
 def memory_limit(container: Container) -> int | None:
-    """Return how many bytes of memory a container may use; None: as many as there are."""
+    """Return the memory limit of a container in bytes; None: it has no limit."""
     stated = container.resources.limits.get("memory")
     return None if stated is None else int(quantity(stated))
 
 
 def gpu_count(container: Container, resource: str) -> int:
-    """Return how many GPUs a container asks for."""
+    """Return how many GPUs a container has as its limit of this resource; 0: none."""
     count: Fraction = quantity(container.resources.limits.get(resource, 0))
     return int(count)
 

@@ -1,7 +1,7 @@
 """The environment variables of a container, and `$(NAME)` in its variables, command and arguments.
 
-The rules are the kubelet's: a later variable wins, `$(NAME)` knows the variables before it, `$$` is a dollar, and a
-reference that does not resolve stays as it is.
+`launch` calls it at every start. The rules are the kubelet's: a later variable wins, `$(NAME)` knows the variables
+before it, `$$` is a dollar, and a reference that does not resolve stays as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Env = dict[str, str]
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
-# Programs need these from the machine. Everything else, tokens of the user above all, stays out of pods.
+# Processes need these from the machine. All others, tokens of the user above all, stay out of pods.
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 _FROM_MACHINE: Final = (
@@ -34,26 +34,26 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1")
 
 
 def from_machine(environ: Mapping[str, str]) -> Env:
-    """Return the variables that every process gets from this machine."""
+    """Return the variables of this machine that every process of a pod gets."""
     return {name: environ[name] for name in _FROM_MACHINE if name in environ}
 
 
 def past_proxies(env: Mapping[str, str], hosts: Iterable[str]) -> Env:
-    """Return the variables that let a process reach these hosts of this machine by itself, if it has a proxy at all."""
+    """Return the `NO_PROXY` variables that keep these loopback hosts away from an HTTP proxy; empty: there is none."""
     if not any(env.get(name) for name in _PROXIES):
         return {}
     given = [host.strip() for name in _NO_PROXY for host in env.get(name, "").split(",")]
-    # One by one: most programs do not understand a range here.
+    # One by one: most programs do not understand a CIDR range here.
     return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(filter(None, (*given, *_LOOPBACK, *sorted(hosts))))))
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the value of a variable."""
+    """Return the text with each `$(NAME)` replaced by the value of that variable."""
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else env.get(match[1], match[0]), text)
 
 
 async def environment(container: Container, pod: PodContext, sources: ConfigSources, given: Env) -> Env:
-    """Return the variables of a container, who may refer to those it is given; ConfigMissing when one is missing."""
+    """Return the variables of a container, which may refer to those `given`; ConfigMissing when a source is missing."""
     env: Env = {}
     for group in container.env_from:
         env |= await _group(group, pod, sources)

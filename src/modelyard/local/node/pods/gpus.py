@@ -1,4 +1,8 @@
-"""Whole GPUs, each given to one container at a time. The scheduler has counted them already; here they get numbers."""
+"""Which GPU of this machine belongs to which container: the device manager of the kubelet.
+
+The scheduler has counted them already. Here containers get the numbers of their GPUs, each one whole and to one
+container at a time.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ NVIDIA: Final = "nvidia.com/gpu"
 
 
 class Gpus:
-    """The GPUs of this machine."""
+    """The GPUs of this machine, free or held by a container."""
 
     def __init__(self, ids: tuple[str, ...] = ()) -> None:
         self._free = list(ids)
@@ -16,7 +20,7 @@ class Gpus:
         self.any = bool(ids)
 
     def take(self, uid: str, container: str, count: int) -> tuple[str, ...] | None:
-        """Return the GPUs of a container, the same ones at every start; None while there are not enough."""
+        """Return the numbers of a container's GPUs, the same ones at every start; None: too few are free."""
         owner = (uid, container)
         if owner not in self._held:
             if count > len(self._free):
@@ -25,6 +29,6 @@ class Gpus:
         return self._held[owner]
 
     def give_back(self, uid: str) -> None:
-        """Free the GPUs of a pod that is over."""
+        """Free the GPUs of a pod that has ended. A pod that holds none is fine."""
         for owner in [owner for owner in self._held if owner[0] == uid]:
             self._free = sorted([*self._free, *self._held.pop(owner)])

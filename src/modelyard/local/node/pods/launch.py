@@ -1,4 +1,8 @@
-"""From a container to a process: program, arguments, variables and folder, as they are on this machine."""
+"""Turn a container of a pod spec into a command line of this machine: program, arguments, variables and folder.
+
+`pod_worker` makes one `Launcher` per pod, and each container asks it before every start, because Secrets, Services and
+installed programs may have changed. Its counterpart is the kubelet's `generateContainerConfig`.
+"""
 
 from __future__ import annotations
 
@@ -33,25 +37,25 @@ if TYPE_CHECKING:
     from modelyard.local.node.proxy.addresses import PodAddress
 
 TERMINATION_LOG: Final = "TERMINATION_LOG"
-"""The variable that tells a process where to leave its termination message."""
+"""The variable that names the file for the termination message: the path in the pod spec is not one of this machine."""
 
 _API: Final = Key("default", "kubernetes")
 _API_PORT: Final = 443
 
 
 class NoGpus(ModelyardError):
-    """All GPUs are in use."""
+    """Too few GPUs are free for a container. Retried by the worker."""
 
 
 class Prepared(Struct, frozen=True):
-    """A container that can be started, and how to reach it then."""
+    """A container that can be started, and how probes and `exec` reach it then."""
 
     launch: Launch
     access: ContainerAccess
 
 
 class _ContainerConfig(Struct, frozen=True):
-    """A container, with everything resolved that does not depend on what runs it."""
+    """A container with everything resolved that does not depend on whether a process or podman runs it."""
 
     container: Container
     folder: ContainerFolder
@@ -63,13 +67,13 @@ class _ContainerConfig(Struct, frozen=True):
 
 
 class Launcher:
-    """What a pod knows that its containers need."""
+    """What the containers of one pod need to be started."""
 
     def __init__(self, context: NodeContext, pod: PodContext, address: PodAddress, volumes: Volumes) -> None:
         self._context, self._pod, self._address, self._volumes = context, pod, address, volumes
 
     async def prepare(self, container: Container, folder: ContainerFolder) -> Prepared:
-        """Return how a container is started now; an error of ours when it cannot be started yet."""
+        """Return how a container is started now; a `ModelyardError` says what is missing."""
         given, sources = self._api(), ConfigSources(self._context.client, self._pod.meta.namespace)
         env = await environment(container, self._pod, sources, given)
         known = {**given, **env}
@@ -85,7 +89,7 @@ class Launcher:
         return self._as_process(config) or await self._as_podman(config)
 
     def _as_process(self, config: _ContainerConfig) -> Prepared | None:
-        """Return the process of a program of this machine that stands in for the image; None: none does."""
+        """Return how a program of this machine runs in place of the image; None: no rule names one."""
         paths, address, folder = Paths(config.mapped), self._address, config.folder
 
         def localize(text: str) -> str:
@@ -116,7 +120,7 @@ class Launcher:
         return Prepared(launch, self._access(config.container, launch, localize))
 
     async def _as_podman(self, config: _ContainerConfig) -> Prepared:
-        """Return the process of podman or docker that runs the image itself."""
+        """Return how podman or docker runs the image itself; NoProgram when neither works here."""
         program, container = await self._context.podman.program(), config.container
         if program is None:
             raise NoProgram(
@@ -133,7 +137,7 @@ class Launcher:
         return Prepared(launch, msgspec.structs.replace(access, enter=enter))
 
     def _api(self) -> Env:
-        """Return the variables by which the libraries of Kubernetes find the API server."""
+        """Return the variables by which client libraries in a pod find the API server; empty: it is not reached yet."""
         api = self._context.service_addresses().get(_API, {}).get(_API_PORT)
         return {"KUBERNETES_SERVICE_HOST": api.host, "KUBERNETES_SERVICE_PORT": str(api.port)} if api else {}
 

@@ -1,4 +1,4 @@
-"""What all pods of a node share."""
+"""What all pods of a node share: clients, tables and settings. `node` makes it; the workers of pods read it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from modelyard.local.node.proxy.addresses import PodAddress, PodAddresses
 from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 Drain = Callable[[PodAddress], Awaitable[None]]
-"""Waits until nobody is sent to a pod any more, and all who were have their answers."""
+"""Takes a pod out of the proxy, and waits until all its callers have their answers."""
 
 
 async def no_drain(pod: PodAddress) -> None:
-    """Wait for nobody: nobody is sent to pods here."""
+    """Return at once: this node has no proxy that sends callers to pods."""
 
 
 class Timings(Struct, frozen=True):
-    """How often, and how long, in seconds."""
+    """Intervals and limits of a node, in seconds."""
 
     lease: float = 10.0
-    """Between two renewals of the node's Lease."""
+    """Between two renewals of the Lease of the node."""
     volumes: float = 60.0
-    """Between two looks at what volumes are copies of."""
+    """Between two reads of the Secrets and ConfigMaps that volumes are copies of."""
     after_bug: float = 5.0
-    """Until a pod is tried again whose life ended in a bug of ours."""
+    """Before a pod gets a new worker, after a bug ended the first."""
     lock: float = 20.0
-    """How long to wait for an earlier node of the same folder to be gone."""
+    """To wait for the lock of the state folder, until an earlier node has ended."""
 
 
 class NodeContext(Struct, frozen=True):
-    """The machine and the cluster, as pods meet them."""
+    """The API server, the machine and the proxy, as the workers of pods need them."""
 
     client: Client
     state: Path
@@ -47,10 +47,10 @@ class NodeContext(Struct, frozen=True):
     gpus: Gpus
     capacity: Mapping[str, str]
     service_addresses: Callable[[], ServiceAddresses]
-    """Where Services are reached now."""
+    """Returns where Services are reached now."""
     session: aiohttp.ClientSession
-    """For probes."""
+    """For HTTP probes and hooks."""
     env: Mapping[str, str]
-    """The variables that every process gets."""
+    """The environment variables that every process gets."""
     drain: Drain
     timings: Timings = Timings()

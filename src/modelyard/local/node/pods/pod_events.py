@@ -1,6 +1,7 @@
-"""What a person must notice about a pod and its status has no place for: events, as `kubectl describe` shows them.
+"""Events of type Warning about a pod, as `kubectl describe pod` shows them.
 
-A container that is not ready says nothing about the reason; only an event can. The same news is told once in a while.
+`pod_worker` sends them. The status of a container that is not ready has no field for the reason; only an Event can say
+that its probe fails, and how. The same warning about the same pod is sent once in ten minutes.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ _QUIET_SECONDS: Final = 600.0
 
 
 class PodWarning(Struct, frozen=True):
-    """One piece of news."""
+    """The reason and note of one Event."""
 
     reason: str
     note: str
 
 
 class PodWarnings:
-    """The news of one pod that are still to be told."""
+    """The warnings of one pod that are not sent yet."""
 
     def __init__(self) -> None:
         self._pending: list[PodWarning] = []
         self._told: dict[PodWarning, float] = {}
 
     def add(self, warning: PodWarning) -> bool:
-        """Take a piece of news; return whether it is to be told."""
+        """Add a warning; return whether it is to be sent. False: the same one was, a short time ago."""
         now = time.monotonic()
         if now - self._told.get(warning, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False
@@ -44,12 +45,12 @@ class PodWarnings:
         return True
 
     def take(self) -> list[PodWarning]:
-        """Return what is to be told, once."""
+        """Return the warnings that are to be sent, and drop them: one that cannot be sent is lost."""
         taken, self._pending = self._pending, []
         return taken
 
 
 def event(pod: Stored, node: str, warning: PodWarning) -> Json:
-    """Return the Event that tells a piece of news about a pod."""
+    """Return the Event object for a warning about a pod."""
     reporter = Reporter("modelyard.dev/node", node, "Watch")
     return events.event(pod, reporter, warning.reason, warning.note, datetime.now(UTC), warning=True)

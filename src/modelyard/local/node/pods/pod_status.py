@@ -1,6 +1,7 @@
-"""The status of a pod, from what its containers do.
+"""The status of a Pod, computed from the state of its containers. Pure; `pod_worker` writes it.
 
-Pure. Phases and conditions follow the rules of the kubelet, because controllers, `kubectl` and the operator read them.
+Its counterpart is the kubelet's `generateAPIPodStatus`. Phases and conditions follow the kubelet's rules, because the
+controllers, `kubectl` and the operator read them.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ _OVERDUE: Final = {
 }
 HOST: Final = "127.0.0.1"
 OVER: Final = frozenset({"Succeeded", "Failed"})
-"""The phases that a pod does not leave any more."""
+"""The phases that a pod never leaves."""
 
 
 class PodFacts(Struct, frozen=True):
-    """Everything that the status of a pod is made of."""
+    """What the status of a pod is computed from."""
 
     uid: str
     spec: PodSpec
     address: str
-    """What the cluster takes for the address of the pod; empty while it has none."""
+    """The `podIP` that the cluster is shown; empty: it has none yet."""
     started: str
-    """When the node first saw the pod."""
+    """The time at which the node first saw the pod: its `startTime`."""
     inits: tuple[ContainerStatus, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
     stopping: bool = False
-    """Whether the pod is on its way out, so that nothing is started again."""
+    """Whether the containers were told to stop, so that none is started again."""
     overdue: bool = False
-    """Whether that is because it was active for longer than it may be."""
+    """Whether they were told to stop because of `activeDeadlineSeconds`."""
 
 
 def pod_status(facts: PodFacts, before: Json, now: str) -> Json:
-    """Return the fields of the status that the node answers for."""
+    """Return the fields of `Pod.status` that this node writes; times of unchanged conditions come from `before`."""
     before = _without_nulls(before)
     inits = [_container(status, facts.uid, init=True) for status in facts.inits]
     return {
@@ -65,19 +66,19 @@ def pod_status(facts: PodFacts, before: Json, now: str) -> Json:
 
 
 def changed(status: Json, before: Json) -> Json:
-    """Return the fields that differ from those that are stored; empty: there is nothing to write."""
+    """Return the fields of a new status that differ from the stored one; empty: there is nothing to write."""
     return {name: value for name, value in status.items() if value != _without_nulls(before.get(name))}
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a stored value as we would write it: the server adds null times to conditions."""
+    """Return a stored value without nulls: the API server adds null times to conditions, which are no difference."""
     if isinstance(value, dict):
         return {name: _without_nulls(part) for name, part in value.items() if part is not None}
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def phase(facts: PodFacts) -> str:
-    """Sum the pod up in one word."""
+    """Return the phase of a pod: Pending, Running, Succeeded or Failed."""
     if facts.overdue and not any(isinstance(status.state, Running) for status in (*facts.inits, *facts.containers)):
         return "Failed"
     if _init_failed(facts):
@@ -92,7 +93,7 @@ def phase(facts: PodFacts) -> str:
 
 
 def is_initialized(facts: PodFacts) -> bool:
-    """Whether all init containers have done their work, and those that stay have started."""
+    """Whether all init containers of a pod have succeeded, and all its sidecars have started."""
     if not all(_never_ran(status) for status in facts.containers):
         return True
     sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
@@ -107,7 +108,7 @@ def _init_failed(facts: PodFacts) -> bool:
 
 
 def _stays_over(facts: PodFacts) -> bool:
-    """Whether containers that have ended are not started again."""
+    """Whether containers that have ended are not restarted."""
     policy = facts.spec.restart_policy
     everything = all(_succeeded(status.state) for status in facts.containers)
     return facts.stopping or policy == "Never" or (policy == "OnFailure" and everything)
@@ -162,14 +163,14 @@ def _state(state: State, identity: str) -> Json:
 
 
 def _conditions(facts: PodFacts, before: Sequence[Json], now: str) -> list[Json]:
-    """Return our conditions, and those of others as they are."""
+    """Return the conditions that this node owns, and those of other controllers unchanged."""
     old = {entry["type"]: entry for entry in before}
     ours = {name: _timed(name, *truth, old.get(name, {}), now) for name, truth in _truths(facts, old).items()}
     return [*ours.values(), *(entry for name, entry in old.items() if name not in _OURS)]
 
 
 def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
-    """Say of each condition whether it holds, and why it does not."""
+    """Return for each condition that this node owns whether it holds, and if not, reason and message."""
     over = phase(facts) if phase(facts) in OVER else ""
     waiting = [status.name for status in facts.inits if not (_succeeded(status.state) or status.started)]
     unready = [status.name for status in facts.containers if not status.ready]

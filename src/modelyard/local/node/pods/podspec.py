@@ -1,4 +1,7 @@
-"""The parts of a pod that a node acts on, typed. The API server has checked and defaulted them already."""
+"""The fields of `Pod.spec` that a node acts on, as frozen types named after those of the Kubernetes API.
+
+Every room of the node reads them. The API server has validated and defaulted them; other fields are ignored.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ Amount = str | int
 
 
 class _Part(Struct, frozen=True, rename="camel"):
-    """A part of a pod, spelled as manifests spell it."""
+    """A part of a pod spec; field names are in camel case, as in manifests."""
 
 
 class KeyRef(_Part, frozen=True):
-    """One key of a Secret or ConfigMap."""
+    """One key of a Secret or ConfigMap (SecretKeySelector, ConfigMapKeySelector)."""
 
     key: str
     name: str = ""
@@ -26,13 +29,13 @@ class KeyRef(_Part, frozen=True):
 
 
 class FieldRef(_Part, frozen=True):
-    """A field of the pod itself."""
+    """A field of the pod itself (ObjectFieldSelector)."""
 
     field_path: str
 
 
 class ResourceRef(_Part, frozen=True):
-    """An amount that a container requests or is limited to."""
+    """A request or limit of a container (ResourceFieldSelector)."""
 
     resource: str
     container_name: str = ""
@@ -40,7 +43,7 @@ class ResourceRef(_Part, frozen=True):
 
 
 class ValueFrom(_Part, frozen=True):
-    """Where the value of a variable comes from."""
+    """Where the value of a variable comes from (EnvVarSource): exactly one of these."""
 
     secret_key_ref: KeyRef | None = None
     config_map_key_ref: KeyRef | None = None
@@ -57,14 +60,14 @@ class EnvVar(_Part, frozen=True):
 
 
 class SourceRef(_Part, frozen=True):
-    """A whole Secret or ConfigMap."""
+    """A whole Secret or ConfigMap (SecretEnvSource, ConfigMapEnvSource)."""
 
     name: str = ""
     optional: bool = False
 
 
 class EnvFrom(_Part, frozen=True):
-    """Environment variables from all keys of a Secret or ConfigMap."""
+    """Environment variables from all keys of a Secret or ConfigMap (EnvFromSource)."""
 
     prefix: str = ""
     secret_ref: SourceRef | None = None
@@ -72,7 +75,7 @@ class EnvFrom(_Part, frozen=True):
 
 
 class Mount(_Part, frozen=True):
-    """A volume, and where a container sees it."""
+    """A volume and the path at which a container sees it (VolumeMount)."""
 
     name: str
     mount_path: str
@@ -82,14 +85,14 @@ class Mount(_Part, frozen=True):
 
 
 class Header(_Part, frozen=True):
-    """One header of a request."""
+    """One header of a probe's HTTP request (HTTPHeader)."""
 
     name: str
     value: str = ""
 
 
 class HttpGet(_Part, frozen=True):
-    """Ask a path; any answer from 200 to 399 is good."""
+    """An HTTP GET (HTTPGetAction); a status from 200 to 399 is a success."""
 
     port: int | str
     path: str = "/"
@@ -99,26 +102,26 @@ class HttpGet(_Part, frozen=True):
 
 
 class TcpSocket(_Part, frozen=True):
-    """Ask whether something listens."""
+    """A TCP connect (TCPSocketAction, GRPCAction); an open connection is a success."""
 
     port: int | str
     host: str = ""
 
 
 class Exec(_Part, frozen=True):
-    """Run a command; code 0 is good."""
+    """A command in the container (ExecAction); exit code 0 is a success."""
 
     command: tuple[str, ...] = ()
 
 
 class Sleep(_Part, frozen=True):
-    """Wait."""
+    """A pause, for lifecycle hooks (SleepAction)."""
 
     seconds: int
 
 
 class Action(_Part, frozen=True):
-    """What a probe or a hook does: exactly one of these."""
+    """What a probe or a lifecycle hook does (ProbeHandler, LifecycleHandler): exactly one of these."""
 
     http_get: HttpGet | None = None
     tcp_socket: TcpSocket | None = None
@@ -128,7 +131,7 @@ class Action(_Part, frozen=True):
 
 
 class Probe(Action, frozen=True):
-    """A question that is asked again and again."""
+    """A startup, liveness or readiness probe: a handler, and when its result counts."""
 
     initial_delay_seconds: int = 0
     period_seconds: int = 10
@@ -139,14 +142,14 @@ class Probe(Action, frozen=True):
 
 
 class Lifecycle(_Part, frozen=True):
-    """What to do at turning points of a container's life."""
+    """The hooks of a container: right after its start, and before it is stopped."""
 
     post_start: Action | None = None
     pre_stop: Action | None = None
 
 
 class Port(_Part, frozen=True):
-    """A port that a container listens on."""
+    """A port that a container says it listens on (ContainerPort)."""
 
     container_port: int
     name: str = ""
@@ -154,14 +157,14 @@ class Port(_Part, frozen=True):
 
 
 class Resources(_Part, frozen=True):
-    """What a container asks for and may use."""
+    """The requests and limits of a container (ResourceRequirements)."""
 
     limits: dict[str, Amount] = {}
     requests: dict[str, Amount] = {}
 
 
 class Container(_Part, frozen=True):
-    """One container."""
+    """One container or init container of a pod."""
 
     name: str
     image: str = ""
@@ -183,12 +186,12 @@ class Container(_Part, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether this init container goes on beside the containers of the pod."""
+        """Whether this init container is a sidecar: it runs on beside the containers of the pod."""
         return self.restart_policy == "Always"
 
 
 class Item(_Part, frozen=True):
-    """One file of a volume: which key or field it holds, and its path."""
+    """One file of a volume: the key or field it holds, and its path (KeyToPath, DownwardAPIVolumeFile)."""
 
     path: str
     key: str = ""
@@ -198,7 +201,7 @@ class Item(_Part, frozen=True):
 
 
 class KeysSource(_Part, frozen=True):
-    """Files with the content of a Secret or ConfigMap."""
+    """A Secret or ConfigMap as files; a volume calls the first `secretName`, a projection `name`."""
 
     name: str = ""
     secret_name: str = ""
@@ -208,14 +211,14 @@ class KeysSource(_Part, frozen=True):
 
 
 class DownwardSource(_Part, frozen=True):
-    """Files with fields of the pod."""
+    """Fields of the pod as files (DownwardAPIVolumeSource)."""
 
     items: tuple[Item, ...] = ()
     default_mode: int | None = None
 
 
 class TokenSource(_Part, frozen=True):
-    """A file with a token of the pod's service account."""
+    """A token of the pod's service account as a file (ServiceAccountTokenProjection)."""
 
     path: str
     audience: str = ""
@@ -223,7 +226,7 @@ class TokenSource(_Part, frozen=True):
 
 
 class Projection(_Part, frozen=True):
-    """One source of a projected volume."""
+    """One source of a projected volume (VolumeProjection): exactly one of these."""
 
     secret: KeysSource | None = None
     config_map: KeysSource | None = None
@@ -232,21 +235,21 @@ class Projection(_Part, frozen=True):
 
 
 class ProjectedSource(_Part, frozen=True):
-    """Files from several sources in one folder."""
+    """Files from several sources in one folder (ProjectedVolumeSource)."""
 
     sources: tuple[Projection, ...] = ()
     default_mode: int | None = None
 
 
 class ClaimSource(_Part, frozen=True):
-    """The volume that a claim is bound to."""
+    """The volume that a claim is bound to (PersistentVolumeClaimVolumeSource)."""
 
     claim_name: str
     read_only: bool = False
 
 
 class HostPath(_Part, frozen=True):
-    """A path of this machine."""
+    """A path of this machine (HostPathVolumeSource)."""
 
     path: str
     type: str = ""
@@ -267,13 +270,13 @@ class Volume(_Part, frozen=True):
 
 
 class Gate(_Part, frozen=True):
-    """A condition that somebody else must set before the pod counts as ready."""
+    """A condition that another controller must set before the pod counts as ready (PodReadinessGate)."""
 
     condition_type: str
 
 
 class PodSpec(_Part, frozen=True):
-    """What a pod runs."""
+    """The spec of a pod."""
 
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
@@ -287,10 +290,10 @@ class PodSpec(_Part, frozen=True):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports that its containers say they listen on."""
+        """The ports that the containers of the pod say they listen on; init containers are left out."""
         return tuple(port.container_port for container in self.containers for port in container.ports)
 
 
 def pod_spec(pod: Stored) -> PodSpec:
-    """Read what a stored pod is to run."""
+    """Return the spec of a stored Pod."""
     return msgspec.json.decode(pod.parts["spec"], type=PodSpec)

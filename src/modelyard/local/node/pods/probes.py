@@ -1,8 +1,8 @@
-"""Whether a container has started, is alive and is ready, by asking it.
+"""The startup, liveness and readiness probes of a container, and its lifecycle hooks: the kubelet's prober.
 
-The rules are the kubelet's, with one difference: until the first good answer a container is asked every second,
-whatever its period, so that nobody waits for a slow rhythm. A bad answer counts only once per period, so nothing is
-given up earlier for that. A grpc probe asks only whether something listens.
+`container_worker` runs them beside the process. The rules are the kubelet's, with two differences. Until its first
+success a container is probed every second, whatever its period, so that a model that is loaded is served at once;
+failures still count only once per period, so none is given up earlier for that. A gRPC probe only connects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from modelyard.local.node.pods.podspec import Action, HttpGet
 
 _STARTING_EVERY: Final = 1.0
-# Timers end a little early or late; a bad answer that is a hair early belongs to the next period all the same.
+# Timers end a little early. A failure that comes this early must still count for its period.
 _TOLERANCE: Final = 0.1
 _GOOD: Final = range(200, 400)
 
@@ -36,27 +36,27 @@ def _by_itself(terminal: bool) -> tuple[str, ...]:  # noqa: ARG001 - a process o
 
 
 class ContainerAccess(Struct, frozen=True):
-    """How to reach one container."""
+    """What is needed to send a probe to a container, or to run a command in it."""
 
     session: aiohttp.ClientSession
     host: str
     only_port: int | None
-    """The port that all ports of the container are replaced by, where it has no address of its own."""
+    """The port that stands for every port of the container; None: the pod has an address of its own."""
     ports: tuple[Port, ...]
     env: Mapping[str, str]
     folder: str
     localize: Localize
-    """Replaces paths and names of the container in a word of a command."""
+    """Replaces paths of the container and names of Services in one word of a command."""
     enter: Enter = _by_itself
-    """Returns the words before a command that is to run in the container, with or without a terminal."""
+    """Returns the words to put before a command, so that it runs in the container; True: with a terminal."""
 
 
 class ProbeFailed(Exception):
-    """The answer was bad; the text says how."""
+    """A probe or hook failed; the text says how."""
 
 
 async def run_handler(action: Action, access: ContainerAccess, seconds: float) -> None:
-    """Do what a probe or a hook says; `ProbeFailed` when it fails or takes longer than it may."""
+    """Run the handler of a probe or hook once; `ProbeFailed` when it fails or takes more than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await _run_handler(action, access)
@@ -127,7 +127,7 @@ def _port(access: ContainerAccess, port: int | str) -> int:
 
 
 class Tally:
-    """Counts answers until enough of them agree."""
+    """The results of a probe in a row, against its success and failure thresholds."""
 
     def __init__(self, probe: Probe, began: float) -> None:
         self._probe = probe
@@ -135,7 +135,7 @@ class Tally:
         self._counted_at = began
 
     def add(self, now: float, *, good: bool) -> bool | None:
-        """Take an answer; return what is now believed, None: not enough to believe anything new."""
+        """Count one result; return the result of the probe, None: no threshold is reached."""
         if good:
             self._good, self._bad = self._good + 1, 0
             return True if self._good >= self._probe.success_threshold else None
@@ -146,18 +146,20 @@ class Tally:
 
 
 class ProbeCallbacks(Struct, frozen=True):
-    """Who hears of what the probes find."""
+    """What the probes of a container call when a result changes."""
 
     started: Callable[[], None]
+    """The startup probe has succeeded, or there is none."""
     ready: Callable[[bool], None]
+    """The readiness probe has a result."""
     unready: Callable[[str], None]
-    """Hears why it is not."""
+    """The readiness probe has failed; the text says how."""
     unhealthy: Callable[[str, Probe], None]
-    """Hears why the container must be ended."""
+    """The startup or liveness probe has failed, so the container must be restarted; the text says how."""
 
 
 async def run_probes(container: Container, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
-    """Ask a container's probes, until cancelled."""
+    """Run the probes of a container until cancelled. Liveness and readiness begin when the startup probe succeeds."""
     if container.startup_probe is not None:
         await _probe_startup(container.startup_probe, access, callbacks)
     callbacks.started()
@@ -208,7 +210,7 @@ async def _probe_readiness(probe: Probe, access: ContainerAccess, callbacks: Pro
 
 
 async def _probe_once(probe: Probe, access: ContainerAccess) -> str | None:
-    """Return what was wrong with the answer; None: nothing."""
+    """Return how one try of a probe failed; None: it succeeded."""
     try:
         await run_handler(probe, access, probe.timeout_seconds)
     except ProbeFailed as failure:

@@ -1,8 +1,9 @@
-"""The volumes of a pod, as folders of this machine.
+"""The volumes of a pod, as folders of this machine: the volume manager of the kubelet.
 
-emptyDir, ConfigMap, Secret, downwardAPI and projected volumes are folders of the pod. A claim is the folder of the
-volume that it is bound to, a hostPath the path itself. Files of Secrets and the like are replaced when their source
-changes, each in one step. How a container finds them is told in `path_mapping`; to a process nothing is read-only.
+`pod_worker` prepares them before the containers start, and again every minute. emptyDir, ConfigMap, Secret,
+downwardAPI and projected volumes are folders of the pod. A claim is the folder of the volume that it is bound to, a
+hostPath the path itself. Files of Secrets and the like are replaced when their source changes, each in one step.
+`path_mapping` says how a process finds them. To a process no volume is read-only.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     )
     from modelyard.local.node.storage.pod_folders import PodFolder
 
+# The share of its lifetime after which a token is renewed, as by the kubelet.
 _RENEW_AT: Final = 0.8
 _MODE: Final = 0o644
-# Files are for the user who runs the node, whatever a mode says about others.
+# Only for the user who runs the node, whatever a `defaultMode` grants to others.
 _OWNER: Final = 0o700
 _CHECKS: Final = {
     "Directory": Path.is_dir,
@@ -53,7 +55,7 @@ _CHECKS: Final = {
 
 
 class File(Struct, frozen=True):
-    """What one file of a volume must be."""
+    """The content and mode of one file of a volume."""
 
     content: bytes
     mode: int = _MODE
@@ -77,24 +79,24 @@ class Volumes:
 
     @property
     def may_change(self) -> bool:
-        """Whether any of them holds copies of something that may change."""
+        """Whether any volume holds copies of a Secret, a ConfigMap or a token, which may change while the pod runs."""
         return any(each.config_map or each.secret or each.projected for each in self._pod.spec.volumes)
 
     async def prepare(self) -> None:
-        """Make every volume be as it should be now; ConfigMissing when that cannot be done yet."""
+        """Make every volume of the pod, or bring it up to date; ConfigMissing when its source is not there yet."""
         sources = ConfigSources(self._client, self._pod.meta.namespace)
         for volume in self._pod.spec.volumes:
             self._real[volume.name] = await self._prepared(volume, sources)
 
     def path(self, name: str) -> Path:
-        """Return where a prepared volume is."""
+        """Return the folder of a volume that `prepare` has made."""
         return self._real[name]
 
     async def _prepared(self, volume: Volume, sources: ConfigSources) -> Path:
         if volume.persistent_volume_claim is not None:
             return await self._claimed(volume.persistent_volume_claim)
         if volume.ephemeral is not None:
-            # The controller for such volumes makes a claim of this name from the template.
+            # The ephemeral volume controller makes a claim of this name from the template.
             return await self._claimed(ClaimSource(f"{self._pod.meta.name}-{volume.name}"))
         if volume.host_path is not None:
             return _host_path(volume.host_path)
@@ -173,7 +175,7 @@ class Volumes:
 
     async def _new_token(self, source: TokenSource, now: datetime) -> _Token:
         meta, account = self._pod.meta, self._pod.spec.service_account_name
-        # A token is made by creating it below its account.
+        # TokenRequest is a subresource of the ServiceAccount, and has no collection of its own.
         resource = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account}/token")
         spec = {
             "audiences": [source.audience] if source.audience else [],
@@ -188,7 +190,7 @@ class Volumes:
 
 
 def _keys(what: str, source: KeysSource, content: Content | None) -> Files:
-    """Return the files of a Secret or ConfigMap: all keys, or those that are listed."""
+    """Return the files of a Secret or ConfigMap: all its keys, or those listed. Content None: it does not exist."""
     if content is None and not source.optional:
         raise ConfigMissing(f"{what} does not exist; create it, or correct the volume")
     content, mode = content or {}, source.default_mode or _MODE
@@ -214,7 +216,7 @@ def _host_path(source: HostPath) -> Path:
 
 
 def write_files(folder: Path, files: Files) -> None:
-    """Make a folder hold exactly these files."""
+    """Make a folder hold exactly these files. Each is replaced in one step, so that no process reads half of one."""
     wanted = {folder / PurePosixPath(path): file for path, file in files.items()}
     for path, file in wanted.items():
         private_folder(path.parent)

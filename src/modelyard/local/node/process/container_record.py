@@ -1,4 +1,7 @@
-"""What is remembered of each container on disk, in `state.json` of its folder."""
+"""The record of a container on disk: what the next node must know of it. In a cluster the container runtime keeps it.
+
+`container_worker` writes it, as `state.json` in the folder of the container; the reaper and the server of logs read it.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +18,32 @@ if TYPE_CHECKING:
 
 
 class ContainerRecord(Struct, frozen=True):
-    """What outlives the node about one container."""
+    """What the next node must know of one container. The names of the fields are those of the file."""
 
     pid: int = 0
     """The process that runs, or ran when the node ended; 0: none."""
     birth: str = ""
+    """The start time of that process: the kernel may have given its number to another one since."""
     folder: str = ""
-    """Where the container's files were then. In a copy of the state folder, the process is somebody else's."""
+    """The folder of the container then. In a copy of the state folder it differs: the process is the original's."""
     started: str = ""
     restarts: int = 0
+    """The restarts so far; between two runs, with the one that is due."""
     ended: Terminated | None = None
-    """How it ended, if it is not to run again."""
+    """How its last run ended; None: it is to run again."""
     last: Terminated | None = None
+    """How the run before this one ended; None: there was none."""
     remove: tuple[str, ...] = ()
-    """The command that ends it, if it is more than a process."""
+    """The command that removes it from podman or docker; empty: it is a process."""
 
     @property
     def is_between_runs(self) -> bool:
-        """Whether it has ended and is to run again, so that its last log is that of the run before."""
+        """Whether a run has ended and the next has not begun, so that the newest log is that of the previous run."""
         return self.last is not None and self.ended is None and not self.pid
 
 
 def read_record(file: Path) -> ContainerRecord:
-    """Return what is remembered; nothing when there is no record, or only a broken one."""
+    """Return the record of a container; an empty one when there is no file, or a damaged one."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=ContainerRecord)
     except (OSError, msgspec.MsgspecError):
@@ -45,5 +51,5 @@ def read_record(file: Path) -> ContainerRecord:
 
 
 def write_record(file: Path, record: ContainerRecord) -> None:
-    """Remember."""
+    """Replace the record of a container on disk, in one step."""
     write_private(file, msgspec.json.encode(record))

@@ -1,4 +1,7 @@
-"""What a container is doing, as values. Everything that is reported or remembered about it is made of these."""
+"""The states of a container as values: ContainerState and ContainerStatus of the Kubernetes API.
+
+Workers make them, `pod_status` writes them into the status of the pod, and the record on disk holds them.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,24 @@ from typing import Final
 from msgspec import Struct
 
 MESSAGE_BYTES: Final = 4096
-"""How much of a termination message is kept, as on any node."""
+"""The longest termination message that is kept, as on any node."""
 
 
 class Waiting(Struct, frozen=True, tag=True):
-    """It does not run yet, or not at the moment."""
+    """The container does not run yet, or waits for its next run."""
 
     reason: str
     message: str = ""
 
 
 class Running(Struct, frozen=True, tag=True):
-    """It runs."""
+    """The container runs."""
 
     since: str
 
 
 class Terminated(Struct, frozen=True, tag="Ended"):
-    """It has ended. The tag is the word that the records of every state folder hold."""
+    """A run of the container has ended. The tag is the word that the records of every state folder hold."""
 
     code: int
     reason: str
@@ -34,7 +37,7 @@ class Terminated(Struct, frozen=True, tag="Ended"):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it did what it was there for."""
+        """Whether it ended with exit code 0."""
         return self.code == 0
 
 
@@ -45,19 +48,19 @@ INITIALIZING: Final = Waiting("PodInitializing")
 
 
 class ContainerStatus(Struct, frozen=True):
-    """One container, as its pod's status shows it."""
+    """One container as the status of its pod shows it (ContainerStatus)."""
 
     name: str
     image: str
     state: State = CREATING
     last: Terminated | None = None
-    """How the run before this one ended."""
+    """How the run before this one ended; None: there was none."""
     restarts: int = 0
     started: bool = False
-    """Whether it has passed its startup probe."""
+    """Whether this run has passed the startup probe."""
     ready: bool = False
 
 
 def exit_code(returncode: int) -> int:
-    """Return what a shell would show: 128 and the number of the signal for a process that was killed."""
+    """Return the exit code as shells and Kubernetes count it: 128 plus the signal for a process that was killed."""
     return 128 - returncode if returncode < 0 else returncode

@@ -1,4 +1,4 @@
-"""Which program of this machine stands in for an image.
+"""Which program of this machine runs in place of a container image. `launch` asks for every container.
 
 A rule names a repository and a program that does what the image's own would do. Users put rules of their own before
 ours with a file:
@@ -40,10 +40,10 @@ _HUB: Final = ("docker.io/library/", "docker.io/", "index.docker.io/")
 
 
 class Rule(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One program that stands in for the images of one repository."""
+    """The program that runs in place of the images of one repository."""
 
     image: str
-    """The last parts of the repository, without tag; `*` stands for anything."""
+    """The last parts of the repository, without tag; `*` matches anything."""
     program: Words = ()
     """The program and its first arguments. Empty: the container's own command is run on this machine."""
     entrypoints: tuple[Words, ...] = ()
@@ -53,9 +53,9 @@ class Rule(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     host_env: str = ""
     port_env: str = ""
     needs: str = ""
-    """A Python module without which the program is of no use."""
+    """A Python module that the program needs; empty: none."""
     install: str = ""
-    """What a person can do when the program is missing."""
+    """The remedy that the status shows when the program is missing."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,20 +63,20 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Resolved(Struct, frozen=True):
-    """What to run in place of an image, and how it is told where to listen."""
+    """The program that runs in place of an image, and the rule that says how to tell it where to listen."""
 
     program: Words
     rest: Words
-    """What the container's command adds to the program."""
+    """The arguments that the command of the container adds to the program."""
     rule: Rule
 
 
 class ImagesInvalid(ModelyardError):
-    """The file with the user's rules cannot be used."""
+    """The file that `--images` names is not a list of rules."""
 
 
 class NoProgram(ModelyardError):
-    """Nothing on this machine can run an image; the message says what would."""
+    """No program of this machine can run an image; the message says which one to install."""
 
 
 _OURS: Final = (sys.executable, "-P", "-m")
@@ -117,7 +117,7 @@ BUILT_IN: Final = (
 
 
 class ImageTable:
-    """All rules: the user's first, then ours."""
+    """The rules for all images: those of the user first, then the built-in ones."""
 
     def __init__(self, rules: Iterable[Rule] = (), which: Which = shutil.which) -> None:
         self._rules = (*rules, *BUILT_IN)
@@ -125,7 +125,7 @@ class ImageTable:
 
     @classmethod
     def with_file(cls, file: Path) -> ImageTable:
-        """Read the user's rules."""
+        """Return the table with the rules of a user's file; ImagesInvalid when it cannot be read."""
         try:
             read = msgspec.convert(yaml.safe_load(file.read_bytes()) or {}, _File)
         except (OSError, UnicodeDecodeError) as error:
@@ -136,7 +136,7 @@ class ImageTable:
         return cls(read.images)
 
     def resolve(self, image: str, command: Words) -> Resolved | None:
-        """Return what to run; None when no rule knows the image; NoProgram when none of its programs is here."""
+        """Return the program for an image; None: no rule names the image; NoProgram: no named program is installed."""
         rules = [rule for rule in self._rules if matches(rule.image, image)]
         for rule in rules:
             if found := self._found(rule, command):
@@ -172,7 +172,7 @@ def _needed(rules: Sequence[Rule], command: Words) -> str:
 
 
 def _rest(rule: Rule, command: Words) -> Words | None:
-    """Return what a command adds to the program of a rule; None when it is another program."""
+    """Return the arguments that a command adds to the program of a rule; None: it is another program."""
     if not command or not rule.program:
         return ()
     for known in (rule.program, *rule.entrypoints):
@@ -186,31 +186,31 @@ def _names(rules: Iterable[Rule]) -> str:
 
 
 def matches(pattern: str, image: str) -> bool:
-    """Whether a repository is the one of a rule, or a mirror of it."""
+    """Whether an image is of the repository of a rule, or of a mirror of it."""
     name = short_repository(image)
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}")
 
 
 def short_repository(image: str) -> str:
-    """Return an image's name without tag, digest and the name of the Docker hub."""
+    """Return the repository of an image, without tag and digest and without the registry of Docker Hub."""
     name = repository(image)
     return next((name.removeprefix(hub) for hub in _HUB if name.startswith(hub)), name)
 
 
 def listening(rule: Rule, args: Words, host: str, port: int | None) -> Words:
-    """Return the arguments of a program, told to listen on this address (and port, if one is given)."""
+    """Return the arguments of a program with its flags for the address; port None: its own port stays."""
     args = _with_flag(args, rule.host_flag, host)
     return args if port is None else _with_flag(args, rule.port_flag, str(port))
 
 
 def listening_env(rule: Rule, host: str, port: int | None) -> dict[str, str]:
-    """Return the variables that tell the program to listen on this address (and port, if one is given)."""
+    """Return the variables that set the address of a program; port None: its own port stays."""
     told = {rule.host_env: host, rule.port_env: "" if port is None else str(port)}
     return {name: value for name, value in told.items() if name and value}
 
 
 def _with_flag(args: Words, flag: str, value: str) -> Words:
-    """Return arguments in which a flag has this value, wherever and however often it was given."""
+    """Return arguments in which a flag has this value once, however often it was given before."""
     if not flag:
         return args
     kept: list[str] = []

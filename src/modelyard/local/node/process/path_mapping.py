@@ -1,8 +1,7 @@
-"""Paths of a container on a machine that has no containers.
+"""Paths of a container as paths of this machine: what mounts are to a container, for a process.
 
-A process sees the real file system, so a path such as `/models/x` in its arguments and environment is replaced by the
-folder that stands in for the volume mounted at `/models`. What a program reads from files, or knows by itself, cannot
-be replaced.
+`launch` calls it. A process sees the real file system, so `/models/x` in its arguments and variables is replaced by the
+path in the folder of the volume that is mounted at `/models`. Paths in files, or built into a program, are not.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _AFTER = r"(?=/|$|[^\w.-])"
 
 
 class Mapped(Struct, frozen=True):
-    """A path as the container knows it, and what it is on this machine."""
+    """A path inside the container, and the path on this machine that it stands for."""
 
     inside: str
     outside: str
 
 
 class Paths:
-    """All paths of one container that are elsewhere on this machine."""
+    """The mapped paths of one container."""
 
     def __init__(self, mapped: Iterable[Mapped] = ()) -> None:
         known = {each.inside.rstrip("/"): each.outside for each in mapped}
@@ -39,12 +38,12 @@ class Paths:
         self._pattern = re.compile(f"{_BEFORE}({choices}){_AFTER}") if choices else None
 
     def local(self, text: str) -> str:
-        """Return the text with every known path replaced by the real one."""
+        """Return the text with every mapped path replaced by the path on this machine."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self._outside[match.group(1)], text)
 
     def outside(self, inside: str) -> str | None:
-        """Return where one path of the container is; None: nothing is mounted there."""
+        """Return the path on this machine for a path of the container; None: nothing is mounted there."""
         real = self.local(inside)
         return real if real != inside else None

@@ -1,7 +1,7 @@
-"""Images that no rule knows are run by podman or docker, where one of them works.
+"""The command lines of podman and docker, which run the images that no rule names.
 
-The container's ports are published at the pod's own loopback address, so nothing listens beyond this machine. It has a
-network of its own: unlike a process, it cannot reach the cluster's Services.
+`launch` calls it. The ports of the container are published at the loopback address of the pod, so nothing listens
+beyond this machine. The container has a network of its own: unlike a process, it cannot reach Services.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ANSWER_SECONDS: Final = 10.0
 
 
 class PodmanOptions(Struct, frozen=True):
-    """What a container run by podman or docker needs from its pod."""
+    """The options of a container that podman or docker runs."""
 
     name: str
-    """Its name for podman or docker, the same at every start, so that a leftover can be found."""
+    """Its name in podman or docker, the same at every start: that of an earlier run is removed by it."""
     address: PodAddress
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -38,13 +38,13 @@ class PodmanOptions(Struct, frozen=True):
 
 
 class Podman:
-    """Finds the first of podman and docker that works, when somebody first needs it."""
+    """The first of podman and docker that works, looked for when a container first needs it."""
 
     def __init__(self) -> None:
         self._found: str | None = None
 
     async def program(self) -> str | None:
-        """Return the file of a program that works, not merely exists: a client without its service is no use."""
+        """Return the path of podman or docker; None: neither works. A client without its service does not count."""
         for name in PROGRAMS:
             file = None if self._found else shutil.which(name)
             if file is not None and await _works(file):
@@ -65,7 +65,7 @@ async def _works(file: str) -> bool:
 
 
 def run_command(program: str, container: Container, options: PodmanOptions, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command line that runs a container. Values of variables stay out of it: others can read it."""
+    """Return the command line that runs a container. Values of variables stay out of it: other users can read it."""
     ports = [port.container_port for port in container.ports if port.protocol == "TCP"]
     host = options.address.ip
     return (
@@ -87,10 +87,10 @@ def run_command(program: str, container: Container, options: PodmanOptions, env:
 
 
 def enter_command(program: str, name: str, terminal: bool) -> tuple[str, ...]:
-    """Return the words before a command that is to run in a container of this name."""
+    """Return the words to put before a command, so that it runs in the container of this name."""
     return (program, "exec", "--interactive", *(("--tty",) if terminal else ()), name)
 
 
 def remove_command(program: str, name: str) -> tuple[str, ...]:
-    """Return the command line that ends a container of this name, if there is one."""
+    """Return the command line that removes the container of this name; it succeeds when there is none."""
     return (program, "rm", "--force", name)

@@ -1,7 +1,7 @@
-"""One container as a process: started in a group of its own, its output in a file, ended for sure.
+"""One container as a process: started in its own process group, its output in a file, killed with all its children.
 
-Its memory is watched where the system allows it (Linux): a process that holds more than its limit, with all that it has
-started, is killed as the kernel would. Files that it has mapped, such as weights, do not count.
+`container_worker` uses it as the kubelet uses the container runtime. The memory limit is enforced on Linux: a process
+tree that holds more is killed, as by the kernel. Mapped files, such as weights, do not count.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _REMOVE_SECONDS: Final = 30.0
 
 
 class Launch(Struct, frozen=True):
-    """Everything that is needed to start a container."""
+    """The command line, variables and limits of a container that is to be started."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
     folder: str
     memory: int | None = None
+    """The memory limit in bytes; None: no limit."""
     remove: tuple[str, ...] = ()
-    """The command that ends what the process cannot take with it."""
+    """The command that removes the container of podman or docker behind the process; empty: there is none."""
     mark: str = ""
-    """The variable by which those are known whom the process has started, wherever they have gone."""
+    """The `NAME=value` that finds children of the process, even in other process groups; empty: none is marked."""
 
 
 class Process:
-    """A running container."""
+    """The running process of a container."""
 
     def __init__(self, process: asyncio.subprocess.Process, launch: Launch) -> None:
         self._process, self._launch = process, launch
@@ -49,7 +50,8 @@ class Process:
 
     @classmethod
     async def start(cls, launch: Launch, log: Path) -> Process:
-        """Start it; OSError when that cannot be done."""
+        """Start the process of a container; OSError when that fails."""
+        # A container of podman that outlived its node holds the name that this one needs.
         await _remove(launch.remove)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -68,7 +70,7 @@ class Process:
         return cls(process, launch)
 
     async def wait(self) -> int:
-        """Return its exit code when it has ended, and end all that it has started."""
+        """Wait for the end of the process, kill all that it has started, and return its exit code."""
         code = exit_code(await self._process.wait())
         kill_group(self.pid)
         if self._launch.mark:
@@ -77,8 +79,8 @@ class Process:
         return code
 
     async def end(self, grace: float) -> None:
-        """Ask it to end; kill it, and what it has started, when it takes too long."""
-        # Only the process itself, as in a container: a server asks its workers when their requests are done.
+        """Send SIGTERM, wait up to `grace` seconds, then kill the process group."""
+        # To the process alone, as in a container: a server ends its workers itself, when their requests are done.
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         with suppress(TimeoutError):
@@ -87,15 +89,15 @@ class Process:
         kill_group(self.pid)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process group at once."""
         kill_group(self.pid)
 
     async def watch_memory(self) -> None:
-        """Kill it when it holds more memory than it may."""
+        """Kill the process group when its tree holds more memory than its limit; return at once without a limit."""
         limit = self._launch.memory
         while limit is not None:
             await asyncio.sleep(_MEMORY_EVERY)
-            # The cheap sum first: it is too high rather than too low.
+            # The cheap sum first. It is never too low, so the exact one, a hundred times as dear, is rarely needed.
             if all(sum(map(held, procfs.tree(self.pid))) > limit for held in (procfs.memory, procfs.exact_memory)):
                 self.out_of_memory = True
                 self.kill()

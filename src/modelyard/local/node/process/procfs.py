@@ -1,6 +1,7 @@
-"""What the system tells about processes: when they were born, their children, their memory, their variables.
+"""What the kernel tells about processes: start times, children, memory and environment variables.
 
-On Linux from /proc. Elsewhere only births are known (by `ps`); trees, memory and variables are not.
+On Linux from /proc. Elsewhere only start times are known, from `ps`: there are no memory limits there, and only the
+processes in a record are reaped.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PROC: Final = Path("/proc")
-# The start time is the 22nd field; the second, the name in brackets, may itself hold spaces and brackets.
+# The start time is field 22 of /proc/PID/stat. Fields are counted after the name, which may hold spaces and brackets.
 _BIRTH_AFTER_NAME: Final = 19
 _COUNTED: Final = ("RssAnon:", "RssShmem:")
 _COUNTED_EXACTLY: Final = ("Pss_Anon:", "Pss_Shmem:")
 
 
 def birth(pid: int) -> str:
-    """Return when a process began, to tell it from a later one with the same number; empty when there is none."""
+    """Return the start time of a process, which tells it from a later one of the same number; empty: it is gone."""
     if sys.platform != "linux":
         return _birth_by_ps(pid)
     with suppress(OSError, IndexError):
@@ -36,7 +37,7 @@ def _birth_by_ps(pid: int) -> str:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """Return a process and all that descend from it, as far as they can be seen."""
+    """Yield a process and its descendants; those of other users may be missing."""
     yield pid
     with suppress(OSError):
         for thread in (_PROC / str(pid) / "task").iterdir():
@@ -45,15 +46,15 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def memory(pid: int) -> int:
-    """Return how many bytes a process holds that cannot be had back: files that it has mapped do not count.
+    """Return the anonymous and shared memory of a process in bytes; 0: it is gone. Mapped files do not count.
 
-    What it shares with others counts in full, so the sum over a tree may be too high, and is never too low.
+    Shared memory counts in full for each process, so the sum over a tree may be too high, and is never too low.
     """
     return _counted(_PROC / str(pid) / "status", _COUNTED)
 
 
 def exact_memory(pid: int) -> int:
-    """Return the same, with only its part of what it shares. That takes the system a hundred times as long."""
+    """Return the same with only its share of shared memory. That takes the kernel a hundred times as long."""
     return _counted(_PROC / str(pid) / "smaps_rollup", _COUNTED_EXACTLY)
 
 
@@ -65,17 +66,17 @@ def _counted(file: Path, names: tuple[str, ...]) -> int:
 
 
 def pids_with(variable: str) -> Iterator[int]:
-    """Return the processes of ours that were started with a variable such as `NAME=value`."""
+    """Yield the processes of this user that were started with a variable, given as `NAME=value`."""
     wanted = variable.encode()
     for folder in _PROC.iterdir() if _PROC.is_dir() else ():
         if folder.name.isdigit():
-            # Other users' processes cannot be read, and any may end meanwhile.
+            # Processes of other users cannot be read, and any process may end between the listing and the read.
             with suppress(OSError):
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
                     yield int(folder.name)
 
 
 def prefer_oom_kill(pid: int) -> None:
-    """Let the system end this process before others, the control plane above all, when memory runs out."""
+    """Make the kernel's OOM killer choose this process before others, above all before the control plane."""
     with suppress(OSError):
         (_PROC / str(pid) / "oom_score_adj").write_text("500")

@@ -1,7 +1,8 @@
-"""The end of processes that outlived their node.
+"""Kill the processes that outlived their node, as an init process would. Only those of one state folder.
 
-A process is known by its number and its birth. Those that were started in the moment before a crash, and what such
-processes have started, are known by a variable that names the node; another one names the container.
+`reaper_process` calls it when a node has ended, and again before the next one starts. A process is found by its number
+and start time in a record. One that was started in the moment before a crash has no record yet; it, and whatever it
+has started, is found by the variable that marks every process of the node. Another variable marks the container.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ _PASS_SECONDS: Final = 0.02
 
 
 def mark(state: Path) -> str:
-    """Return the variable that marks every process of the node of this state folder."""
+    """Return the `NAME=value` that marks every process of the node of a state folder."""
     return f"{MARK}={state}"
 
 
 def reap(state: Path) -> None:
-    """End all processes of an earlier node of this state folder, and wait for that. Nobody else's are touched."""
+    """Kill all processes of an earlier node of this state folder, and return when they are gone.
+
+    Blocks for as long as that takes, which is up to half a minute for a container of podman.
+    """
     for record in _own_records(state):
         if record.pid and record.birth and procfs.birth(record.pid) == record.birth:
             kill_group(record.pid)
@@ -49,8 +53,8 @@ def _own_records(state: Path) -> Iterator[ContainerRecord]:
 
 
 def kill_marked(variable: str) -> None:
-    """End all processes that were started with a variable, also those that have left their group, and wait for that."""
-    # More than once: one of them may start another while we look, and dying takes a moment.
+    """Kill all processes that carry a `NAME=value`, whatever their process group, and return when they are gone."""
+    # In passes: a process may fork between the listing and its death, and the kernel needs a moment to end it.
     for _ in range(_PASSES):
         found = list(procfs.pids_with(variable))
         if not found:
@@ -62,7 +66,7 @@ def kill_marked(variable: str) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kill a process and what it has started; none of them may be there any more."""
+    """Kill the process group of a leader. It is fine when none of the group is left."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

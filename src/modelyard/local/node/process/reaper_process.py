@@ -1,8 +1,9 @@
-"""A small process that outlives the node for a moment, to end what the node can no longer end.
+"""The process that reaps for a node that was killed; in a cluster the shim of the container runtime does this.
 
-It holds one end of a pipe and the lock of the state folder. When the node ends, in whatever way, the pipe does too: the
-guardian ends all processes of the node and then itself, and with it the lock. So a next node waits until all is clean.
-Should the guardian itself be killed, the next node does its work.
+`node` runs inside `exclusive_state`. The reaper process holds the reading end of a pipe and the lock of the state
+folder. However the node ends, `kill -9` included, the kernel closes the writing end: the reaper process kills all
+processes of the node, and ends. Only then is the lock free, so no node starts beside processes of the last one. If the
+reaper process is killed as well, the lock is free at once, and the next node reaps before it starts.
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ class StateInUse(ModelyardError):
 
 @asynccontextmanager
 async def exclusive_state(state: Path, patience: float) -> AsyncIterator[None]:
-    """Be the only node of a state folder, for as long as the block lasts; nothing of an earlier one is left."""
+    """Hold the lock of a state folder while the block lasts, with no process of an earlier node left.
+
+    `StateInUse` when another node still holds it after `patience` seconds.
+    """
     lock = await _lock(private_folder(state) / "node.lock", patience)
     try:
+        # For a node whose reaper process was killed too. In a thread: it blocks.
         await asyncio.to_thread(reap, state)
         async with _reaper(state, lock):
             yield
@@ -64,13 +69,14 @@ async def _reaper(state: Path, lock: int) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        # First: it would take the end of the process for a crash, and start another.
         respawning.cancel()
         await asyncio.wait([respawning])
         await reaper.finish()
 
 
 class _ReaperProcess:
-    """The process, and another one when it dies."""
+    """The reaper process, replaced when it dies."""
 
     def __init__(self, state: Path, lock: int) -> None:
         self._argv = (sys.executable, "-P", "-m", __name__, str(state))
@@ -83,8 +89,9 @@ class _ReaperProcess:
             *self._argv,
             stdin=self._theirs,
             stdout=asyncio.subprocess.DEVNULL,
+            # A lock lasts until every process that has the descriptor has closed it.
             pass_fds=(self._lock,),
-            # Whoever stops us by Ctrl-C, or kills our whole group, must not stop it too.
+            # In a session of its own: Ctrl-C and a kill of our process group must not reach it.
             start_new_session=True,
         )
 
@@ -95,7 +102,8 @@ class _ReaperProcess:
             await self.start()
 
     async def finish(self) -> None:
-        """Let it do its work and end."""
+        """Let the process reap, and wait for its end."""
+        # The end of the pipe is the signal. Our copy of the reading end was for the next process.
         os.close(self._ours)
         os.close(self._theirs)
         if self._process is not None:
@@ -103,7 +111,7 @@ class _ReaperProcess:
 
 
 def main() -> None:
-    """Wait until the node has ended, then end what it has left."""
+    """Wait until the node has ended, then kill what it has left: the main function of the reaper process."""
     with suppress(KeyboardInterrupt):
         while os.read(sys.stdin.fileno(), 1):
             pass
