@@ -40,7 +40,7 @@ async def _connected(answers: Answers) -> AsyncIterator[tuple[Forwarder, asyncio
     async with await asyncio.start_server(answers.serve, _IP, port):
         forward = Forwarder([HostPort("127.96.201.1", door)])
         forward.set_targets([HostPort(_IP, port)])
-        reader, writer = await asyncio.open_connection(*forward.place)
+        reader, writer = await asyncio.open_connection(*forward.address)
         try:
             yield forward, reader, writer
         finally:

@@ -29,7 +29,7 @@ class Server:
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
         self.connected = self.served = 0
-        self.place = HostPort("", 0)
+        self.address = HostPort("", 0)
         self.broken = 0
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +50,7 @@ class Server:
 async def _server(serve: Serve, host: str = "127.97.200.1") -> AsyncIterator[Server]:
     server = Server(serve)
     listening = await asyncio.start_server(server.handle, host, 0)
-    server.place = HostPort(host, listening.sockets[0].getsockname()[1])
+    server.address = HostPort(host, listening.sockets[0].getsockname()[1])
     try:
         yield server
     finally:
@@ -78,7 +78,7 @@ def _free_place(host: str = "127.96.200.1") -> HostPort:
 
 @asynccontextmanager
 async def _connected(forward: Forwarder) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(*forward.place)
+    reader, writer = await asyncio.open_connection(*forward.address)
     try:
         async with asyncio.timeout(_SECONDS):
             yield reader, writer
@@ -102,7 +102,7 @@ async def _until(reached: Callable[[], bool]) -> None:
 
 @on_both_loops
 async def test_each_chunk_arrives_before_the_next_is_sent() -> None:
-    async with _server(_echo) as server, _forward(server.place) as forward, _connected(forward) as (reader, writer):
+    async with _server(_echo) as server, _forward(server.address) as forward, _connected(forward) as (reader, writer):
         for number in range(100):
             chunk = f"data: {number}\n\n".encode()
             writer.write(chunk)
@@ -114,7 +114,7 @@ async def test_a_server_may_speak_first() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
 
-    async with _server(greet) as server, _forward(server.place) as forward, _connected(forward) as (reader, _):
+    async with _server(greet) as server, _forward(server.address) as forward, _connected(forward) as (reader, _):
         assert await reader.read() == b"hello"
 
 
@@ -124,7 +124,7 @@ async def test_a_caller_who_has_said_all_still_gets_the_answer() -> None:
         asked = await reader.read()
         writer.write(asked[::-1])
 
-    async with _server(answer_at_the_end) as server, _forward(server.place) as forward:
+    async with _server(answer_at_the_end) as server, _forward(server.address) as forward:
         async with _connected(forward) as (reader, writer):
             writer.write(b"abc")
             writer.write_eof()
@@ -139,7 +139,7 @@ async def test_much_data_arrives_whole_and_in_order() -> None:
         writer.write(sent)
         await writer.drain()
 
-    async with _server(send) as server, _forward(server.place) as forward, _connected(forward) as (reader, _):
+    async with _server(send) as server, _forward(server.address) as forward, _connected(forward) as (reader, _):
         assert await reader.read() == sent
 
 
@@ -154,10 +154,10 @@ async def test_a_slow_reader_slows_the_writer_down() -> None:
             await writer.drain()
             accepted += 65_536
 
-    async with _server(send_for_ever) as server, _forward(server.place) as forward:
+    async with _server(send_for_ever) as server, _forward(server.address) as forward:
         caller = socket.socket()
         caller.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(caller, forward.place)
+        await asyncio.get_running_loop().sock_connect(caller, forward.address)
         before = -1
         async with asyncio.timeout(_SECONDS):
             while accepted != before or not accepted:
@@ -185,7 +185,7 @@ async def test_two_hundred_streams_at_once_are_spread_evenly() -> None:
             writer.write(b"go\n")
             return len((await reader.read()).splitlines())
 
-    async with _server(stream) as one, _server(stream) as other, _forward(one.place, other.place) as forward:
+    async with _server(stream) as one, _server(stream) as other, _forward(one.address, other.address) as forward:
         async with asyncio.timeout(_SECONDS), asyncio.TaskGroup() as group:
             reading = [group.create_task(read(forward)) for _ in range(200)]
             await _until(lambda: one.connected + other.connected == 200)
@@ -202,10 +202,10 @@ def _allow_files(wanted: int) -> None:
 
 @on_both_loops
 async def test_a_connection_goes_to_the_target_that_has_the_fewest() -> None:
-    async with _server(_echo) as one, _server(_echo) as other, _forward(one.place) as forward:
+    async with _server(_echo) as one, _server(_echo) as other, _forward(one.address) as forward:
         async with _connected(forward), _connected(forward):
             await _until(lambda: one.connected == 2)
-            forward.set_targets([one.place, other.place])
+            forward.set_targets([one.address, other.address])
             async with _connected(forward), _connected(forward):
                 await _until(lambda: other.connected == 2)
                 assert one.connected == 2
@@ -213,7 +213,7 @@ async def test_a_connection_goes_to_the_target_that_has_the_fewest() -> None:
 
 @on_both_loops
 async def test_equally_busy_targets_take_turns() -> None:
-    async with _server(_echo) as one, _server(_echo) as other, _forward(one.place, other.place) as forward:
+    async with _server(_echo) as one, _server(_echo) as other, _forward(one.address, other.address) as forward:
         for number in range(1, 7):
             async with _connected(forward):
                 await _until(lambda number=number: one.served + other.served == number)  # type: ignore[misc]
@@ -225,15 +225,15 @@ async def test_equally_busy_targets_take_turns() -> None:
 async def test_without_targets_a_caller_is_refused_at_once() -> None:
     async with _server(_echo) as server, _forward() as forward:
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(*forward.place)
-        forward.set_targets([server.place])
+            await asyncio.open_connection(*forward.address)
+        forward.set_targets([server.address])
         async with _connected(forward) as (reader, writer):
             writer.write(b"x")
             assert await reader.readexactly(1) == b"x"
         forward.set_targets([])
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(*forward.place)
-        forward.set_targets([server.place])
+            await asyncio.open_connection(*forward.address)
+        forward.set_targets([server.address])
         async with _connected(forward) as (reader, writer):
             writer.write(b"y")
             assert await reader.readexactly(1) == b"y"
@@ -242,14 +242,14 @@ async def test_without_targets_a_caller_is_refused_at_once() -> None:
 @pytest.mark.parametrize("change", ["another target", "no target", "closed"])
 @on_both_loops
 async def test_existing_connections_go_on_when_targets_change(change: str) -> None:
-    async with _server(_echo) as old, _server(_echo) as new, _forward(old.place) as forward:
+    async with _server(_echo) as old, _server(_echo) as new, _forward(old.address) as forward:
         async with _connected(forward) as (reader, writer):
             writer.write(b"before")
             assert await reader.readexactly(6) == b"before"
             if change == "closed":
                 forward.close()
             else:
-                forward.set_targets([new.place] if change == "another target" else [])
+                forward.set_targets([new.address] if change == "another target" else [])
             writer.write(b"after")
             assert await reader.readexactly(5) == b"after"
             assert (old.connected, new.connected) == (1, 0)
@@ -257,7 +257,7 @@ async def test_existing_connections_go_on_when_targets_change(change: str) -> No
 
 @on_both_loops
 async def test_a_target_that_does_not_answer_is_passed_over() -> None:
-    async with _server(_echo) as server, _forward(_free_place("127.97.200.2"), server.place) as forward:
+    async with _server(_echo) as server, _forward(_free_place("127.97.200.2"), server.address) as forward:
         for _ in range(4):
             async with _connected(forward) as (reader, writer):
                 writer.write(b"x")
@@ -281,7 +281,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one() -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.transport.abort()
 
-    async with _server(break_off) as server, _forward(server.place) as forward:
+    async with _server(break_off) as server, _forward(server.address) as forward:
         async with _connected(forward) as (reader, writer):
             assert await reader.readexactly(4) == b"half"
             writer.write(b"now")
@@ -297,7 +297,7 @@ async def test_a_caller_who_leaves_is_noticed_by_the_server() -> None:
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    async with _server(send_for_ever) as server, _forward(server.place) as forward:
+    async with _server(send_for_ever) as server, _forward(server.address) as forward:
         async with _connected(forward) as (reader, _):
             await reader.readexactly(1)
         await _until(lambda: server.connected == 0)
@@ -306,14 +306,14 @@ async def test_a_caller_who_leaves_is_noticed_by_the_server() -> None:
 
 @on_both_loops
 async def test_stopping_breaks_what_is_connected() -> None:
-    async with _server(_echo) as server, _forward(server.place) as forward, _connected(forward) as (reader, writer):
+    async with _server(_echo) as server, _forward(server.address) as forward, _connected(forward) as (reader, writer):
         writer.write(b"x")
         await reader.readexactly(1)
         await forward.stop()
         with pytest.raises(ConnectionResetError):
             await reader.read()
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection(*forward.place)
+            await asyncio.open_connection(*forward.address)
 
 
 @on_both_loops
@@ -323,7 +323,7 @@ async def test_the_next_place_is_taken_when_the_first_is_busy() -> None:
         holder.bind(first)
         holder.listen()
         forward = Forwarder([first, second])
-        assert forward.place == second
+        assert forward.address == second
         await forward.stop()
         with pytest.raises(AddressInUse, match=rf"on {first}: Address already in use; end the program"):
             Forwarder([first])

@@ -32,8 +32,8 @@ class AddressInUse(ModelyardError):
 class _Target:
     """Who answers, and how much they have to do."""
 
-    def __init__(self, place: HostPort) -> None:
-        self.place = place
+    def __init__(self, address: HostPort) -> None:
+        self.address = address
         self.ends: set[PipeEnd] = set()
         self.turn = 0
 
@@ -41,8 +41,8 @@ class _Target:
 class Forwarder:
     """Holds the first of some places that is free, and passes on who connects there. Made inside an event loop."""
 
-    def __init__(self, places: Sequence[HostPort]) -> None:
-        self.place, self._socket = _first_free(places)
+    def __init__(self, addresses: Sequence[HostPort]) -> None:
+        self.address, self._socket = _first_free(addresses)
         self._loop = asyncio.get_running_loop()
         self._listens = False
         self._turn = 0
@@ -55,14 +55,14 @@ class Forwarder:
         """Whether nobody is connected."""
         return not self._ends and not self._connecting
 
-    def awaits(self, address: PodAddress, quiet: float) -> bool:
+    def awaits(self, pod: PodAddress, quiet: float) -> bool:
         """Whether somebody waits for an answer of a pod, or had some of it within the last seconds."""
-        answering = ((end, target.place) for end, target in self._ends.items() if target)
-        return any(address.has(place) and end.is_awaited(quiet) for end, place in answering)
+        answering = ((end, target.address) for end, target in self._ends.items() if target)
+        return any(pod.has(address) and end.is_awaited(quiet) for end, address in answering)
 
     def set_targets(self, targets: Iterable[HostPort]) -> None:
         """Send new connections to these targets. Without any, nobody listens. `AddressInUse`: the place was lost."""
-        self._targets = {place: self._targets.get(place) or _Target(place) for place in targets}
+        self._targets = {address: self._targets.get(address) or _Target(address) for address in targets}
         if self._targets and not self._listens:
             self._listen()
         elif self._listens and not self._targets:
@@ -89,14 +89,14 @@ class Forwarder:
         try:
             self._socket.listen(_BACKLOG)
         except OSError as error:  # two may bind the same place, but only one may listen
-            raise _in_use([self.place], error) from error
+            raise _in_use([self.address], error) from error
         self._loop.add_reader(self._socket, self._accept)
         self._listens = True
 
     def _refuse(self) -> None:
         # A socket that listens cannot be told to stop. One that is only bound keeps the place and refuses everybody.
         self._stop_listening()
-        _, self._socket = _first_free([self.place])
+        _, self._socket = _first_free([self.address])
 
     def _stop_listening(self) -> None:
         if self._listens:
@@ -156,7 +156,7 @@ class Forwarder:
         end = self._end(target)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await self._loop.create_connection(lambda: end, *target.place)
+                await self._loop.create_connection(lambda: end, *target.address)
         except BaseException as error:
             self._forget(end, target)
             if isinstance(error, OSError):
@@ -182,29 +182,29 @@ def _load(target: _Target) -> tuple[int, int]:
     return len(target.ends), target.turn
 
 
-def _first_free(places: Sequence[HostPort]) -> tuple[HostPort, socket.socket]:
+def _first_free(addresses: Sequence[HostPort]) -> tuple[HostPort, socket.socket]:
     first: OSError | None = None
-    for place in places:
+    for address in addresses:
         try:
-            return place, _bound(place)
+            return address, _bound(address)
         except OSError as error:
             first = first or error
     assert first is not None
-    raise _in_use(places, first)
+    raise _in_use(addresses, first)
 
 
-def _in_use(places: Sequence[HostPort], why: OSError) -> AddressInUse:
-    tried = " and ".join(map(str, places[:2]))
+def _in_use(addresses: Sequence[HostPort], why: OSError) -> AddressInUse:
+    tried = " and ".join(map(str, addresses[:2]))
     return AddressInUse(f"nothing can listen on {tried}: {why.strerror}; end the program that uses the port")
 
 
-def _bound(place: HostPort) -> socket.socket:
-    listening = socket.socket(socket.AF_INET6 if ":" in place.host else socket.AF_INET)
+def _bound(address: HostPort) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
         listening.setblocking(False)
         # Connections of a listener before us may still linger.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(address)
     except OSError:
         listening.close()
         raise

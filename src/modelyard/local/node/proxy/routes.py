@@ -77,7 +77,7 @@ class _Answering(Struct):
     ready: set[HostPort] = msgspec.field(default_factory=set)
     leaving: set[HostPort] = msgspec.field(default_factory=set)
 
-    def places(self) -> tuple[HostPort, ...]:
+    def addresses(self) -> tuple[HostPort, ...]:
         return tuple(sorted(self.ready or self.leaving))
 
 
@@ -87,7 +87,7 @@ def routes(services: Iterable[Stored], slices: Iterable[Stored], *, many: bool =
     for item in slices:
         _sort(item, answering)
     return [
-        Route(item.meta.key, port, choices, answering[item.meta.key, name].places())
+        Route(item.meta.key, port, choices, answering[item.meta.key, name].addresses())
         for item in services
         if not item.meta.deleting
         for port, name, choices in _doors(item, many=many)
@@ -116,9 +116,9 @@ def _sort(item: Stored, answering: defaultdict[tuple[Key, str], _Answering]) -> 
             continue
         found = answering[service, port.name or ""]
         for endpoint in slice_.endpoints or ():
-            places = [HostPort(address, port.port) for address in endpoint.addresses[:1]]
+            addresses = [HostPort(address, port.port) for address in endpoint.addresses[:1]]
             # Unknown counts as ready.
             if endpoint.conditions.ready is not False:
-                found.ready.update(places)
+                found.ready.update(addresses)
             elif endpoint.conditions.serving:
-                found.leaving.update(places)
+                found.leaving.update(addresses)

@@ -29,27 +29,27 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 def resolve_names(text: str, services: ServiceAddresses, namespace: str = "") -> str:
     """Return the text with the names of Services replaced by places. The namespace is that of the pod."""
-    return _HOST.sub(partial(_place, services, namespace), text)
+    return _HOST.sub(partial(_address, services, namespace), text)
 
 
-def _place(services: ServiceAddresses, namespace: str, found: re.Match[str]) -> str:
-    places = services.get(Key(found["namespace"] or namespace, found["service"]))
-    if not places or not _is_name(found, places):
+def _address(services: ServiceAddresses, namespace: str, found: re.Match[str]) -> str:
+    ports = services.get(Key(found["namespace"] or namespace, found["service"]))
+    if not ports or not _is_name(found, ports):
         return found[0]
     asked = _asked_port(found)
-    place = places.get(asked)
-    if place is None:
-        host = next(iter(places.values())).host
+    address = ports.get(asked)
+    if address is None:
+        host = next(iter(ports.values())).host
         return f"{host}:{found['port']}" if found["port"] else host
-    return place.host if not found["port"] and place.port == asked else str(place)
+    return address.host if not found["port"] and address.port == asked else str(address)
 
 
-def _is_name(found: re.Match[str], places: Mapping[int, HostPort]) -> bool:
+def _is_name(found: re.Match[str], ports: Mapping[int, HostPort]) -> bool:
     """Whether this is the name of a Service, and not just a word that looks like it."""
     if found["suffix"] or found.string.endswith("//", 0, found.start()):
         return True
     if found["port"]:
-        return int(found["port"]) in places
+        return int(found["port"]) in ports
     return found["namespace"] is not None and found[0] == found.string
 
 

@@ -127,8 +127,8 @@ class ServiceProxy:
 
     def _listen(self, listener: _Listener, route: Route) -> Forwarder:
         forwarder = self._forwarders[listener] = Forwarder(route.choices)
-        if self._many and forwarder.place != route.choices[0]:
-            _log.warning("a Service listens on another port", service=str(route.service), place=str(forwarder.place))
+        if self._many and forwarder.address != route.choices[0]:
+            _log.warning("a Service listens on another port", service=str(route.service), place=str(forwarder.address))
         return forwarder
 
     def _close(self, forwarder: Forwarder) -> None:
@@ -139,12 +139,12 @@ class ServiceProxy:
         if self._apiserver and self._is_api(route.service) and not route.endpoints:
             return [self._apiserver]
         found = self._endpoints([route])
-        staying = [place for place in found if not any(pod.has(place) for pod in self._draining_pods)]
+        staying = [address for address in found if not any(pod.has(address) for pod in self._draining_pods)]
         return staying or found
 
     def _endpoints(self, wanted: Iterable[Route]) -> list[HostPort]:
         found = (self._addresses.where(endpoint) for route in wanted for endpoint in route.endpoints)
-        return [place for place in found if place is not None]
+        return [address for address in found if address is not None]
 
     def _reached(self, listeners: dict[_Listener, Route]) -> dict[Key, dict[int, HostPort]]:
         reached: dict[Key, dict[int, HostPort]] = {}
@@ -152,9 +152,9 @@ class ServiceProxy:
             forwarder = self._forwarders.get(listener)
             # Every machine of every user has this Service at the same address, and only one of them can listen there.
             directly = self._apiserver if self._is_api(route.service) else None
-            place = forwarder.place if forwarder else directly
-            if place and route.port:
-                reached.setdefault(route.service, {})[route.port] = place
+            address = forwarder.address if forwarder else directly
+            if address and route.port:
+                reached.setdefault(route.service, {})[route.port] = address
         return reached
 
     def _is_api(self, service: Key) -> bool:
