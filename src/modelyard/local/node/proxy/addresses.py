@@ -1,8 +1,10 @@
-"""Loopback addresses: one of its own for every pod, so that two may use the same port, and places for Services.
+"""The loopback addresses of pods and Services: the pod network of this node.
 
-Two addresses stand for one pod. It listens on the one in 127.97.0.0/16, which on Linux any program may use. The cluster
-is shown its twin in 240.97.0.0/16, which leads nowhere: the API server takes no loopback address for an endpoint.
-Where 127.0.0.1 is the only loopback address (macOS), pods and Services get that one and a port of their own instead.
+The workers of pods take addresses from it, and the proxy asks where an endpoint really listens. Each pod has two
+addresses. Its processes listen on the one in 127.97.0.0/16, which on Linux any program may use, so that two pods may
+use the same port. The cluster is shown its twin in 240.97.0.0/16, which is routed nowhere: the API server accepts no
+loopback address as an endpoint. Where 127.0.0.1 is the only loopback address (macOS), pods and Services share it, each
+with a port of its own.
 """
 
 from __future__ import annotations
@@ -20,26 +22,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MANY: Final = sys.platform == "linux"
-"""Whether every address of 127.0.0.0/8 can be listened on, or only the first."""
+"""Whether any address of 127.0.0.0/8 can be listened on, or only 127.0.0.1."""
 
 _LOCALHOST: Final = "127.0.0.1"
 _OURS: Final = "127.97."
 _SHOWN: Final = "240.97."
-# The first and the last address of the range are left out: many programs take them for a network and a broadcast.
+# Without the first and last address of the range: many programs take them for those of a network and a broadcast.
 _SLOTS: Final = 2**16 - 2
 
-# Between the ports of the control plane and those that the cluster gives to Services of type NodePort.
+# Below the node ports of the cluster (30000 to 32767).
 _SERVICE_PORTS: Final = range(20_000, 30_000)
 _SERVICE_TRIES: Final = 50
 _INSTEAD: Final = 30_000
 
 
 class NoFreeAddress(ModelyardError):
-    """There are more pods than addresses."""
+    """This node has more pods than addresses."""
 
 
 class HostPort(NamedTuple):
-    """Where something listens."""
+    """An IP address and a TCP port."""
 
     host: str
     port: int
@@ -49,22 +51,22 @@ class HostPort(NamedTuple):
 
 
 class PodAddress(Struct, frozen=True):
-    """Where one pod listens, and what the cluster is told about it."""
+    """The two addresses of one pod: where it listens, and what the cluster is shown."""
 
     ip: str
-    """What the programs of the pod must listen on."""
+    """The loopback address on which the processes of the pod listen."""
     port: int | None
-    """None: whatever port a program wants. Otherwise the only one that it may use."""
+    """The only port that the pod may use; None: any."""
     shown: str
-    """The `podIP` of the pod's status."""
+    """The `podIP` in the status of the pod."""
 
     def has(self, place: HostPort) -> bool:
-        """Whether it is this pod that listens there."""
+        """Whether it is this pod that listens at a loopback address."""
         return place.host == self.ip and self.port in (None, place.port)
 
 
 class PodAddresses:
-    """The addresses of the pods of one node. They depend on the pods' UIDs, so a restart seldom changes one."""
+    """The addresses of all pods of one node. They follow from the UIDs of pods, so a restart of the node keeps most."""
 
     def __init__(self, *, many: bool = MANY) -> None:
         self._many = many
@@ -72,7 +74,7 @@ class PodAddresses:
         self._shown: dict[str, PodAddress] = {}
 
     def take(self, uid: str, ports: Iterable[int] = ()) -> PodAddress:
-        """Return the address of a pod that wants to listen on these ports; asking again does not change it."""
+        """Return the address of a pod that listens on these ports; the same one until it is given back."""
         address = self._pods.get(uid)
         if address is None:
             address = self._pods[uid] = self._free(uid, tuple(ports))
@@ -86,7 +88,7 @@ class PodAddresses:
             del self._shown[address.shown]
 
     def where(self, endpoint: HostPort) -> HostPort | None:
-        """Return where an endpoint of the cluster really listens; None: its pod is not here."""
+        """Return the loopback address behind an endpoint of an EndpointSlice; None: its pod is not on this node."""
         if not endpoint.host.startswith(_SHOWN):
             return endpoint
         address = self._shown.get(endpoint.host)
@@ -105,17 +107,17 @@ class PodAddresses:
 
     def _address(self, shown: str, ports: tuple[int, ...]) -> PodAddress:
         if self._many:
-            # A program of this machine that listens on all addresses has its port on every one of them.
+            # A program of this machine that listens on 0.0.0.0 holds its port on every loopback address.
             taken = any(not is_free(port, _twin(shown)) for port in ports)
             return PodAddress(ip=_twin(shown), port=free_ports(1)[0] if taken else None, shown=shown)
         return PodAddress(ip=_LOCALHOST, port=free_ports(1)[0], shown=shown)
 
 
 def listen_choices(cluster_ip: str, port: int, *, many: bool = MANY) -> list[HostPort]:
-    """Return where a port of a Service may listen, best first, in the same order at every start.
+    """Return the addresses on which a port of a Service may listen, best first and in the same order at every start.
 
-    The second choice is for ports that need the rights of root (80 becomes 30080), and for those that a program which
-    listens on all addresses of the machine has taken.
+    The second choice is for ports that only root may use (80 becomes 30080), and for those that another program holds
+    on all addresses of the machine.
     """
     if many:
         instead = port + _INSTEAD if port + _INSTEAD < 2**16 else port - _INSTEAD

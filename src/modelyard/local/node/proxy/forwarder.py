@@ -1,7 +1,8 @@
-"""One address that stands for many: each connection goes to the target that has the fewest.
+"""Forward the TCP connections of one address to the endpoints of a Service: one rule of kube-proxy.
 
-Without targets a caller is refused at once. A target that does not answer is passed over for the next. When targets
-change, connections that exist go on until one of their sides ends them.
+`service_proxy` makes one `Forwarder` per port of a Service. Each connection goes to the target with the fewest. Without
+targets a caller is refused at once, and a target that does not answer is passed over for the next. When the targets
+change, open connections go on until one of their sides closes them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 class AddressInUse(ModelyardError):
-    """Nobody can listen at any of the places."""
+    """All addresses on which a Service may listen are used by other programs."""
 
 
 class _Target:
-    """Who answers, and how much they have to do."""
+    """An endpoint, and its open connections."""
 
     def __init__(self, address: HostPort) -> None:
         self.address = address
@@ -39,7 +40,7 @@ class _Target:
 
 
 class Forwarder:
-    """Holds the first of some places that is free, and passes on who connects there. Made inside an event loop."""
+    """Binds the first of some addresses that is free, and forwards its connections. Made inside an event loop."""
 
     def __init__(self, addresses: Sequence[HostPort]) -> None:
         self.address, self._socket = _first_free(addresses)
@@ -52,16 +53,16 @@ class Forwarder:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is connected."""
+        """Whether there are no connections."""
         return not self._ends and not self._connecting
 
     def awaits(self, pod: PodAddress, quiet: float) -> bool:
-        """Whether somebody waits for an answer of a pod, or had some of it within the last seconds."""
+        """Whether a caller waits for an answer of a pod, or has received a part of it in the last `quiet` seconds."""
         answering = ((end, target.address) for end, target in self._ends.items() if target)
         return any(pod.has(address) and end.is_awaited(quiet) for end, address in answering)
 
     def set_targets(self, targets: Iterable[HostPort]) -> None:
-        """Send new connections to these targets. Without any, nobody listens. `AddressInUse`: the place was lost."""
+        """Send new connections to these targets; without any, refuse them. `AddressInUse`: another program listens."""
         self._targets = {address: self._targets.get(address) or _Target(address) for address in targets}
         if self._targets and not self._listens:
             self._listen()
@@ -69,12 +70,13 @@ class Forwarder:
             self._refuse()
 
     def close(self) -> None:
-        """Give up the place. Connections that exist go on."""
+        """Give up the address. Open connections go on."""
         self._stop_listening()
         self._targets = {}
 
     async def stop(self) -> None:
-        """Give up the place and break all connections."""
+        """Give up the address and reset all connections."""
+        # Listening ends first: a caller that is accepted during the loop below would keep it going.
         self.close()
         joining = list(self._connecting)
         for task in joining:
@@ -88,13 +90,14 @@ class Forwarder:
     def _listen(self) -> None:
         try:
             self._socket.listen(_BACKLOG)
-        except OSError as error:  # two may bind the same place, but only one may listen
+        except OSError as error:  # two sockets may bind the same address, but only one may listen
             raise _in_use([self.address], error) from error
         self._loop.add_reader(self._socket, self._accept)
         self._listens = True
 
     def _refuse(self) -> None:
-        # A socket that listens cannot be told to stop. One that is only bound keeps the place and refuses everybody.
+        # A socket that listens cannot be told to stop. A new one that is only bound keeps the address, and the kernel
+        # refuses every connection to it.
         self._stop_listening()
         _, self._socket = _first_free([self.address])
 
@@ -120,11 +123,12 @@ class Forwarder:
             task.add_done_callback(self._connecting.discard)
 
     def _pause(self) -> None:
-        # The caller still waits, and would be announced again and again until somebody closes a file.
+        # No descriptor is free for the caller, who stays in the queue: the loop would call us again without end.
         self._loop.remove_reader(self._socket)
         self._loop.call_later(_PAUSE_SECONDS, self._resume, self._socket)
 
     def _resume(self, paused: socket.socket) -> None:
+        # The socket may have been replaced or closed during the pause.
         if self._listens and paused is self._socket:
             self._loop.add_reader(paused, self._accept)
 
@@ -152,7 +156,7 @@ class Forwarder:
 
     async def _connect(self, target: _Target) -> PipeEnd | None:
         self._turn = target.turn = self._turn + 1
-        # It counts from now on, so that callers who come together are spread.
+        # Counted before the connection is open: otherwise all callers of one moment would go to the same target.
         end = self._end(target)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -178,7 +182,7 @@ class Forwarder:
 
 
 def _load(target: _Target) -> tuple[int, int]:
-    # Among equals, the one that has waited longest.
+    # Among equals, the one that was chosen longest ago.
     return len(target.ends), target.turn
 
 
@@ -202,7 +206,7 @@ def _bound(address: HostPort) -> socket.socket:
     listening = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
         listening.setblocking(False)
-        # Connections of a listener before us may still linger.
+        # Connections of the last process that listened here may still be in TIME_WAIT.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except OSError:

@@ -1,7 +1,7 @@
-"""Where each port of each Service should listen, and who should answer there.
+"""Which address each port of each Service listens on, and which endpoints answer it. Pure.
 
-Pure. Only ready endpoints answer; if there is none, those that still serve while they end, as in a cluster. Ports other
-than TCP, and Services without an address of their own, have no route.
+`service_proxy` calls it for every change. As in kube-proxy only ready endpoints answer, or, if there is none, those
+that serve while they terminate. Ports other than TCP and headless Services have no route.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Route(Struct, frozen=True):
 
     service: Key
     port: int
-    """As others know it. 0: the port that the machine itself offers for a Service of type NodePort."""
+    """The port of the Service; 0: the `nodePort` on 127.0.0.1."""
     choices: tuple[HostPort, ...]
-    """Where to listen, best first."""
+    """The addresses on which it may listen, best first."""
     endpoints: tuple[HostPort, ...] = ()
-    """Who answers, by the addresses that the cluster is shown."""
+    """The endpoints, by the addresses that the cluster is shown; empty: none is ready."""
 
 
 class _Port(Struct, frozen=True, rename="camel"):
@@ -82,7 +82,7 @@ class _Answering(Struct):
 
 
 def routes(services: Iterable[Stored], slices: Iterable[Stored], *, many: bool = MANY) -> list[Route]:
-    """Return the routes of these Services, with the endpoints that these EndpointSlices name."""
+    """Return a route for each TCP port of these Services, with the endpoints of these EndpointSlices."""
     answering: defaultdict[tuple[Key, str], _Answering] = defaultdict(_Answering)
     for item in slices:
         _sort(item, answering)
@@ -117,7 +117,7 @@ def _sort(item: Stored, answering: defaultdict[tuple[Key, str], _Answering]) -> 
         found = answering[service, port.name or ""]
         for endpoint in slice_.endpoints or ():
             addresses = [HostPort(address, port.port) for address in endpoint.addresses[:1]]
-            # Unknown counts as ready.
+            # By the API of EndpointSlices a missing `ready` means true.
             if endpoint.conditions.ready is not False:
                 found.ready.update(addresses)
             elif endpoint.conditions.serving:

@@ -1,8 +1,8 @@
-"""In-cluster names in the arguments and the environment of local processes.
+"""The names of Services in arguments and variables, replaced by addresses: the cluster DNS of this node.
 
-One machine has no DNS of the cluster, so the names of Services are replaced by the places where they are reached. That
-happens once, when a container starts: a Service that appears later is found by the next start. Names that might be
-something else are left alone, and so are headless Services, which have no address.
+`launch` calls it when a container starts, so a Service that is created later is found by the next start only. The URLs
+that users are shown go through it too. Words that might be something else than a name are left alone, and so are
+headless Services, which have no address.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from modelyard.core.resources import Key
 from modelyard.local.node.proxy.addresses import HostPort
 
 ServiceAddresses = Mapping[Key, Mapping[int, HostPort]]
-"""Where the ports of each Service are reached on this machine."""
+"""The loopback address of each port of each Service."""
 
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST: Final = re.compile(
@@ -28,7 +28,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def resolve_names(text: str, services: ServiceAddresses, namespace: str = "") -> str:
-    """Return the text with the names of Services replaced by places. The namespace is that of the pod."""
+    """Return the text with the names of Services replaced by addresses; short names are of this namespace."""
     return _HOST.sub(partial(_address, services, namespace), text)
 
 
@@ -45,7 +45,7 @@ def _address(services: ServiceAddresses, namespace: str, found: re.Match[str]) -
 
 
 def _is_name(found: re.Match[str], ports: Mapping[int, HostPort]) -> bool:
-    """Whether this is the name of a Service, and not just a word that looks like it."""
+    """Whether a match is the name of a Service, and not a word that happens to look like one."""
     if found["suffix"] or found.string.endswith("//", 0, found.start()):
         return True
     if found["port"]:

@@ -1,7 +1,8 @@
-"""Keep every Service of the cluster reachable on this machine, at its own address where the system has one for it.
+"""kube-proxy for this node: make every Service reachable on this machine, on Linux at its own ClusterIP.
 
-While the API server is away everything stays as it was. A Service whose place is taken by another program is tried
-again every few seconds.
+`up.machine` runs it beside the node. It follows Services and EndpointSlices, and keeps one `Forwarder` per port. While
+the API server is away everything stays as it was. A Service whose address another program uses is tried again every
+few seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ENDPOINT_SLICE: Final = Resource("discovery.k8s.io", "v1", "EndpointSlice", "end
 
 _API: Final = Key("default", "kubernetes")
 _TRY_AGAIN_SECONDS: Final = 5.0
-# Between two pieces of one answer no more time passes. The pipe does not understand what it carries.
+# The longest pause that is expected within one answer. The proxy forwards bytes, and does not see where one ends.
 _QUIET_SECONDS: Final = 5.0
 _DRAIN_POLL_SECONDS: Final = 0.05
 _log = structlog.get_logger()
@@ -39,9 +40,9 @@ _Listener = tuple[Key, tuple[HostPort, ...]]
 
 
 class ServiceProxy:
-    """The Services of the cluster and where they are reached.
+    """The forwarders of all Services of the cluster. Made inside an event loop.
 
-    Given where the API server listens, the Service `kubernetes` leads there: on one machine it has no endpoints.
+    `apiserver` is the address behind the Service `kubernetes`, which has no endpoints on one machine; None: it has.
     """
 
     def __init__(self, addresses: PodAddresses, apiserver: HostPort | None = None, *, many: bool = MANY) -> None:
@@ -58,20 +59,20 @@ class ServiceProxy:
 
     @property
     def service_addresses(self) -> ServiceAddresses:
-        """Where each Service is reached now, as `resolve_names` needs it."""
+        """The address of each port of each Service that can be reached now."""
         return self._service_addresses
 
     @property
     def unreachable(self) -> dict[Key, str]:
-        """The Services that cannot be reached because somebody else uses their places, and why."""
+        """The Services that cannot be reached because other programs use their addresses, and the errors."""
         return {service: why for (service, _), why in self._unreachable.items() if not self._is_api(service)}
 
     async def synced(self) -> None:
-        """Wait until all Services that there were at the start are reachable."""
+        """Wait until the Services that existed at the start are reachable, or known not to be."""
         await self._synced.wait()
 
     async def drain(self, pod: PodAddress) -> None:
-        """Send nobody new to a pod that is about to end, if there is another; wait until nobody awaits its answer."""
+        """Send new callers to other endpoints than this pod, if there are any; return when none awaits its answer."""
         self._draining_pods.add(pod)
         self._sync()
         while self._is_awaited(pod):  # noqa: ASYNC110 - silence is no event
@@ -81,7 +82,7 @@ class ServiceProxy:
         return any(each.awaits(pod, _QUIET_SECONDS) for each in (*self._forwarders.values(), *self._closing))
 
     async def run(self, client: Client) -> NoReturn:
-        """Follow the cluster until cancelled; then break all connections."""
+        """Follow Services and EndpointSlices until cancelled; then reset all connections."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(follow(client, Target(SERVICE), self._services))
@@ -103,9 +104,11 @@ class ServiceProxy:
     def _sync(self) -> None:
         wanted = routes(self._services.items.values(), self._slices.items.values(), many=self._many)
         listeners = {(route.service, route.choices): route for route in wanted}
+        # Those that go come first: a Service that was made anew may have the address of the old one.
         for listener in self._forwarders.keys() - listeners.keys():
             self._close(self._forwarders.pop(listener))
         self._unreachable = {listener: why for listener, why in self._unreachable.items() if listener in listeners}
+        # A pod that no EndpointSlice names is gone, and its address may soon be that of another pod.
         self._draining_pods = {pod for pod in self._draining_pods if any(map(pod.has, self._endpoints(wanted)))}
         for listener, route in listeners.items():
             self._ensure(listener, route)
@@ -150,7 +153,7 @@ class ServiceProxy:
         reached: dict[Key, dict[int, HostPort]] = {}
         for listener, route in listeners.items():
             forwarder = self._forwarders.get(listener)
-            # Every machine of every user has this Service at the same address, and only one of them can listen there.
+            # This Service has the same ClusterIP on every `modelyard up`, and only one of them can listen there.
             directly = self._apiserver if self._is_api(route.service) else None
             address = forwarder.address if forwarder else directly
             if address and route.port:

@@ -1,6 +1,7 @@
-"""`kubectl exec`: a command with the variables, folder and paths of a container, and its streams on a WebSocket.
+"""`kubectl exec`: run a command with the variables, folder and paths of a container, its streams on a WebSocket.
 
-The protocol is Kubernetes' own: the first byte of each message says which stream the rest belongs to.
+`kubelet_server` calls it. The protocol is `channel.k8s.io`: the first byte of each message names the stream that the
+rest belongs to.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
 _PIECE: Final = 32_768
 _LINES, _COLUMNS = 24, 80
-# What a shell says of a command that it does not find.
+# The exit code of shells for a command that they cannot start.
 _NOT_FOUND: Final = 127
-# What the command has left behind may hold its output open for ever.
+# The limit for the last output: a child that the command has left behind may hold its stream open for ever.
 _LAST_WORDS_SECONDS: Final = 1.0
 
 
 async def execute(request: web.Request, access: ContainerAccess) -> web.StreamResponse:
-    """Run the command of a request in a container."""
+    """Run the command of a request in a container, and return when it has ended or the client has left."""
     socket = web.WebSocketResponse(protocols=PROTOCOLS)
     await socket.prepare(request)
     command = tuple(access.localize(word) for word in request.query.getall("command", []))
     has_input, is_terminal = (_is_true(request.query, name) for name in ("input", "tty"))
-    # Whoever asked may leave at any moment, and nobody needs to know.
+    # The client may close the connection at any time; the command is killed then.
     with suppress(ConnectionError):
         try:
             code = await _run(command, access, socket, has_input=has_input, is_terminal=is_terminal)
@@ -82,7 +83,7 @@ async def _run(
 async def _stream_until_exit(
     process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse
 ) -> int:
-    """Carry the streams to and fro until the command has ended, or whoever asked has left; return its exit code."""
+    """Forward the streams until the command ends, or kill it when the client leaves; return its exit code."""
     if terminal:
         terminal.close_child_end()
         output = [asyncio.create_task(_forward_output(terminal.pieces(), _STDOUT, socket))]
@@ -119,7 +120,7 @@ async def _forward_output(pieces: AsyncIterator[bytes], channel: bytes, socket: 
 async def _forward_input(
     process: asyncio.subprocess.Process, terminal: Terminal | None, socket: web.WebSocketResponse
 ) -> None:
-    """Pass on what is typed, until whoever types has left."""
+    """Forward input and window sizes of the client, until it leaves."""
     async for message in socket:
         if message.type is not WSMsgType.BINARY:
             continue
@@ -134,7 +135,7 @@ async def _forward_input(
 
 
 async def _write_stdin(stdin: asyncio.StreamWriter, channel: bytes, data: bytes) -> None:
-    with suppress(ConnectionError):  # the command may have closed its input, or be over
+    with suppress(ConnectionError):  # the command may have closed its input, or have ended
         if channel == _STDIN:
             stdin.write(data)
             await stdin.drain()

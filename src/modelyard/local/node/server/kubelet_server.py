@@ -1,6 +1,7 @@
-"""The HTTPS server that the API server asks for the logs of pods, and to run commands in them (`kubectl logs`, `exec`).
+"""The HTTPS server of the kubelet: the API server calls it for `kubectl logs` and `kubectl exec`.
 
-It listens on loopback and answers nobody but the API server.
+`up.machine` runs it beside the node. It listens on loopback, and serves only clients that hold the certificate of the
+API server.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ _COMMANDS: Final = {
 
 
 class Containers(Protocol):
-    """What the server must know about the pods of the node."""
+    """What the server asks about the pods of the node; `PodWorkers` answers."""
 
     def uid(self, pod: Key) -> str | None:
-        """Return the UID of a pod of this node; None: there is none of this name."""
+        """Return the UID of a pod of this node; None: it runs none of this name."""
 
     def is_running(self, uid: str, container: str) -> bool:
-        """Whether the container runs now, so that its log may still grow."""
+        """Whether a container runs now, so that its log may still grow."""
 
     def access(self, uid: str, container: str) -> ContainerAccess | None:
-        """Return how commands reach the container; None: it does not run."""
+        """Return how `exec` reaches a container; None: it does not run."""
 
 
 class KubeletServer:
-    """Serves the logs that the node keeps in its state folder."""
+    """Serves the logs in the state folder, and commands in running containers."""
 
     def __init__(self, state: Path, containers: Containers, trust: Trust) -> None:
         self._state, self._containers, self._trust = state, containers, trust
@@ -62,7 +63,7 @@ class KubeletServer:
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[int]:
-        """Answer for as long as the block lasts; gives the port, which the Node object has to name."""
+        """Serve while the block lasts; yields the port, which the status of the Node has to name."""
         runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         noting = asyncio.create_task(self._times.run())
@@ -95,7 +96,7 @@ class KubeletServer:
         def goes_on() -> bool:
             return self._containers.is_running(uid, container) and request.transport is not None
 
-        # Whoever asked may leave at any moment, and nobody needs to know.
+        # The client may close the connection at any time; that is how `kubectl logs -f` ends.
         with suppress(ConnectionError):
             await response.prepare(request)
             async for piece in read_log(log, options, self._times, goes_on):
@@ -114,7 +115,7 @@ class KubeletServer:
     def _find(self, path: Mapping[str, str]) -> tuple[str, str]:
         uid = self._containers.uid(Key(path["namespace"], path["pod"]))
         if uid is None or not _CONTAINER.fullmatch(path["container"]):
-            # Not 404: the API server would put a text of its own in the place of ours.
+            # Not 404: the API server would replace the text by one of its own.
             raise web.HTTPBadRequest(text=f'the node does not run pod "{path["pod"]}" yet; try again in a moment')
         return uid, path["container"]
 
@@ -136,7 +137,7 @@ async def _refuse(request: web.Request) -> web.Response:
 
 @web.middleware
 async def _for_the_api_server(request: web.Request, handler: Handler) -> web.StreamResponse:
-    # Every user of the cluster has a certificate of the same authority.
+    # The certificate authority alone is not enough: it has signed one for every user of the cluster.
     shown = request.transport.get_extra_info("peercert") if request.transport else None
     names = {pair for group in (shown or {}).get("subject", ()) for pair in group}
     if ("commonName", NODE_CALLER) not in names:

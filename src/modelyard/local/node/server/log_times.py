@@ -1,7 +1,8 @@
-"""When the lines of logs were written, to the second.
+"""When each line of a log was written, to the second: for `kubectl logs --timestamps` and `--since`.
 
-Processes write their logs themselves, without a time on any line. So the size of every log is noted as it grows, in
-memory: lines from before the last start of the node have the time at which their file was last written.
+In a cluster the container runtime writes the times. Here processes write their logs themselves, so the size of every
+log is noted each second, in memory. Lines from before the last start of the node have the modification time of their
+file. `kubelet_server` runs it; it also trims logs that have grown too long.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ _File = tuple[int, int]
 
 
 class _Mark(Struct, frozen=True):
-    """A log had this size when it was written to at this time."""
+    """The size of a log at a time."""
 
     size: int
     at: float
 
 
 class LogTimes:
-    """How the logs of all containers have grown. A log that is renamed stays the same log."""
+    """The growth of the logs of all containers. Logs are told apart by inode, so a renamed one keeps its times."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
         self._marks: defaultdict[_File, list[_Mark]] = defaultdict(list)
 
     async def run(self) -> NoReturn:
-        """Note sizes until cancelled."""
+        """Note the size of every log each second, until cancelled."""
         while True:
-            with suppress(FileNotFoundError):  # a pod was removed meanwhile
+            with suppress(FileNotFoundError):  # the folder of a pod may be removed while it is read
                 self.note()
             await asyncio.sleep(_EVERY_SECONDS)
 
     def note(self) -> None:
-        """Note what has grown since the last time, and forget what is gone."""
+        """Note the logs that have grown since the last call, and drop those that are gone."""
         present: set[_File] = set()
         for folder in container_folders(self._state):
             present |= {_file(self._note(log)) for log in (folder.log, folder.previous_log) if log.exists()}
@@ -58,13 +59,13 @@ class LogTimes:
             del self._marks[gone]
 
     def written(self, log: os.stat_result, offset: int) -> float:
-        """Return when the byte before this offset was written."""
+        """Return the Unix time at which the byte before an offset was written."""
         marks = self._marks.get(_file(log), [])
         index = bisect_left(marks, offset, key=attrgetter("size"))
         return marks[index].at if index < len(marks) else log.st_mtime
 
     def offset(self, log: os.stat_result, since: float) -> int:
-        """Return how much of a log was written before a point in time."""
+        """Return the size that a log had at a Unix time; 0: it was written later."""
         if log.st_mtime < since:
             return log.st_size
         marks = self._marks.get(_file(log), [])
@@ -76,11 +77,11 @@ class LogTimes:
         found = log.stat()
         marks = self._marks[_file(found)]
         if marks and found.st_size < marks[-1].size:
-            marks.clear()  # another log, in the place on the disk that the first has left
+            marks.clear()  # another log: the file system has used the inode of a removed one again
         if not marks or found.st_size > marks[-1].size:
             marks.append(_Mark(found.st_size, found.st_mtime))
         if len(marks) > _MOST_MARKS:
-            # What is long ago is known less exactly.
+            # Every other one of the older half goes: times of old lines become less exact, and memory stays bounded.
             del marks[: _MOST_MARKS // 2 : 2]
         return found
 

@@ -1,4 +1,7 @@
-"""Read the log of a container as `kubectl logs` asks for it, in pieces, without holding all of it."""
+"""Read the log of a container for `kubectl logs`, in pieces, so that no log has to fit into memory.
+
+`kubelet_server` calls it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _LINES: Final = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 class PodLogOptions(Struct, frozen=True):
-    """Which part of a log is asked for."""
+    """The part of a log that a client asks for (PodLogOptions); None: no such limit."""
 
     follow: bool = False
     timestamps: bool = False
@@ -38,13 +41,13 @@ class PodLogOptions(Struct, frozen=True):
 async def read_log(
     log: Path, options: PodLogOptions, times: LogTimes, goes_on: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[bytes]:
-    """Yield what is wanted of a log. Who follows it gets more until `goes_on` says no and everything is read."""
+    """Yield the part of a log that the options name. With `follow`, go on while `goes_on` is true or bytes are left."""
     left = float("inf") if options.limit_bytes is None else options.limit_bytes
     with log.open("rb") as stream:
         stream.seek(_start(stream, options, times))
         reader = _Stamped(stream, times) if options.timestamps else _Plain(stream)
         while left > 0:
-            # Asked before reading, so that the last words of a process that ends meanwhile are not lost.
+            # Asked before the read: a process may write its last lines and end between the read and the question.
             more = options.follow and goes_on() and _is_still(log, stream)
             if piece := reader.read():
                 yield piece if len(piece) <= left else piece[: int(left)]
@@ -56,19 +59,19 @@ async def read_log(
 
 
 class _Plain:
-    """A log as it is."""
+    """A log as the process wrote it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     def read(self) -> bytes:
-        """Return the next piece; empty: there is no more at the moment."""
+        """Return the next piece; empty: there is no more yet."""
         _skip_trimmed(self._stream)
         return self._stream.read(_PIECE)
 
 
 class _Stamped(_Plain):
-    """A log with the time before each line. Lines are passed on as they come: one may be longer than memory."""
+    """A log with a time before each line. Lines are passed on in pieces: one may be longer than memory."""
 
     def __init__(self, stream: BinaryIO, times: LogTimes) -> None:
         super().__init__(stream)
@@ -76,7 +79,7 @@ class _Stamped(_Plain):
         self._is_at_line = True
 
     def read(self) -> bytes:
-        """Return the next piece, with the times of the lines that begin in it."""
+        """Return the next piece, with a time before each line that begins in it; empty: there is no more yet."""
         piece = super().read()
         offset, log = self._stream.tell() - len(piece), os.fstat(self._stream.fileno())
         stamped = []
@@ -90,7 +93,7 @@ class _Stamped(_Plain):
 
 
 def _skip_trimmed(stream: BinaryIO) -> None:
-    """Do not read what a log has lost, not even when a slow reader is overtaken by that."""
+    """Move on to the first byte that is kept: trimming may have overtaken a slow reader, who would read zeros."""
     begin = first_kept_byte(stream.fileno())
     if stream.tell() < begin:
         stream.seek(_next_line(stream, begin))
@@ -119,11 +122,11 @@ def _next_line(stream: BinaryIO, offset: int) -> int:
 
 
 def _last_lines(stream: BinaryIO, count: int, first: int) -> int:
-    """Return where the last lines begin, or `first` if that is earlier. A line that is not ended yet is one too."""
+    """Return the offset of the last `count` lines, but not before `first`. An unfinished line counts."""
     end = stream.seek(0, os.SEEK_END)
     if count == 0 or end == 0:
         return end
-    # The line end at the very end ends the last line and begins no other.
+    # A newline at the very end finishes the last line and begins no other.
     start = end - 1
     while start > first:
         begin = max(first, start - _PIECE)
@@ -144,7 +147,7 @@ def _nth_last(piece: bytes, count: int) -> int:
 
 
 def _is_still(log: Path, stream: BinaryIO) -> bool:
-    """Whether the log that we read is still the one of this name, and not that of an earlier run."""
+    """Whether the open log is still that of the current run: at a restart it is renamed, and a new one begins."""
     try:
         return os.path.samestat(log.stat(), os.fstat(stream.fileno()))
     except FileNotFoundError:

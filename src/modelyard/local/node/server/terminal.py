@@ -1,4 +1,4 @@
-"""A terminal for a command that wants one, such as a shell."""
+"""A pseudo-terminal for a command of `kubectl exec -t`, such as a shell. `exec_session` uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PIECE: Final = 32_768
 _FULL_SECONDS: Final = 0.01
-# Without this, Ctrl-C would reach nobody: a terminal belongs to the session that takes it.
+# A session has to take its controlling terminal itself; without one, Ctrl-C sends no signal to the command.
 _TAKE: Final = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -29,7 +29,7 @@ except OSError as error:
 
 
 class Terminal:
-    """Both ends of a terminal: the command has one of them, and we the other."""
+    """A pseudo-terminal: `child_end` is for the command, the other end for us."""
 
     def __init__(self) -> None:
         self._our_end, self.child_end = os.openpty()
@@ -37,16 +37,16 @@ class Terminal:
         self._open = [self._our_end, self.child_end]
 
     def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the command that takes the terminal and becomes the command of these words."""
+        """Return the command line that takes the terminal as its controlling one, and then runs these words."""
         return (sys.executable, "-P", "-c", _TAKE, *words)
 
     def close_child_end(self) -> None:
-        """Let the terminal end when the command does."""
+        """Close our copy of the command's end: while it is open, reading would not end with the command."""
         os.close(self.child_end)
         self._open.remove(self.child_end)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield what is shown, until nobody has the other end any more."""
+        """Yield the output of the command, until every process with the other end has ended."""
         loop, readable = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._our_end, readable.set)
         try:
@@ -58,29 +58,29 @@ class Terminal:
                 except BlockingIOError:
                     continue
                 except OSError:
-                    # A terminal whose other end is closed is an error to read, not an end.
+                    # Linux reports a closed other end as EIO, not as an end of file.
                     return
                 yield piece
         finally:
             loop.remove_reader(self._our_end)
 
     async def write(self, data: bytes) -> None:
-        """Type something."""
+        """Send input to the command, and wait while its buffer is full. Input for one that has ended is dropped."""
         while data:
             try:
                 data = data[os.write(self._our_end, data) :]
             except BlockingIOError:
                 await asyncio.sleep(_FULL_SECONDS)
             except OSError:
-                return  # nobody reads any more
+                return
 
     def resize(self, lines: int, columns: int) -> None:
-        """Tell the command how large the window is."""
+        """Set the size of the window; a size that is no number of lines and columns is ignored."""
         with suppress(OSError, struct.error):
             fcntl.ioctl(self._our_end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the ends that are still open."""
         for descriptor in self._open:
             os.close(descriptor)
         self._open.clear()

@@ -1,8 +1,9 @@
-"""Folders of this machine for the volume claims of the cluster.
+"""The volume provisioner of this node: a folder of this machine for each PersistentVolumeClaim.
 
-A claim of our storage class gets a volume in `<state>/volumes/`; the real controllers bind the two. When the claim is
-gone, and unless its class says to retain it, the folder is removed and then the volume, so a crash in between leaves
-nothing behind. The size of a claim is not enforced: a folder has none. Claims for a raw device are not served.
+`up.machine` runs it beside the node. A claim of its storage class gets a PersistentVolume in `<state>/volumes/`, and
+the volume controller binds the two. When the claim is gone and the reclaim policy is Delete, the folder is removed and
+then the PersistentVolume. The size of a claim is not enforced, because a folder has none. Claims for a block device are
+not served.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ if TYPE_CHECKING:
 PROVISIONER: Final = "modelyard.dev/folders"
 PERSISTENT_VOLUME: Final = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
-# The volume controller writes it on a claim when it is the turn of a provisioner.
+# The volume controller puts this on a claim that waits for a provisioner.
 _ASKED: Final = "volume.kubernetes.io/storage-provisioner"
 _MADE_BY: Final = "pv.kubernetes.io/provisioned-by"
 _TRY_AGAIN_SECONDS: Final = 5.0
 _log = structlog.get_logger()
 
 Step = Callable[[], Awaitable[None]]
-"""One thing to do."""
+"""One change that is due."""
 
 
 class VolumeProvisioner:
-    """Makes and removes the folders of claims, by what the cluster holds and nothing else."""
+    """Makes and removes the folders of claims. It keeps no memory: what is due follows from claims and volumes."""
 
     def __init__(self, client: Client, state: Path) -> None:
         self._client = client
@@ -55,7 +56,7 @@ class VolumeProvisioner:
         self._is_installed = False
 
     async def run(self) -> NoReturn:
-        """Install the storage class `standard`, and serve claims until cancelled."""
+        """Create the default StorageClass `standard` if it is missing, and serve claims until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(follow(self._client, Target(VOLUME_CLAIM), self._claims))
             group.create_task(follow(self._client, Target(PERSISTENT_VOLUME), self._volumes))
@@ -63,6 +64,7 @@ class VolumeProvisioner:
 
     async def _sync_forever(self) -> NoReturn:
         while True:
+            # Before the steps: cleared after them, a claim that comes meanwhile would wait for the next change.
             self._changed.clear()
             done = [await self._try(step) for step in self._steps()]
             await pause(None if all(done) else _TRY_AGAIN_SECONDS, until=self._changed)
@@ -103,10 +105,12 @@ class VolumeProvisioner:
         folder = private_folder(volume_folder(self._state, _volume_key(claim).name))
         with suppress(AlreadyExists):
             made = await self._client.create(PERSISTENT_VOLUME, _volume(claim, folder, policy))
+            # At once: the watch may tell of it only after the next look at the claim.
             self._volumes.upsert(made)
 
     async def _reclaim(self, volume: Stored) -> None:
         folder = volume_folder(self._state, volume.meta.name)
+        # The folder first: after a crash in between, the volume still says that it is to be reclaimed.
         if folder.exists():
             await asyncio.to_thread(shutil.rmtree, folder)
         with suppress(NotFound, Conflict):
@@ -114,14 +118,14 @@ class VolumeProvisioner:
 
 
 def is_ours(volume: Stored) -> bool:
-    """Whether a volume was made here for a claim, and not by somebody else for a folder of their own."""
+    """Whether a PersistentVolume was made by this provisioner, and not by a user for a folder of their own."""
     return volume.meta.annotation(_MADE_BY) == PROVISIONER
 
 
 def volume_folder(state: Path, name: str) -> Path:
-    """Return the folder of a volume of ours, whatever path the object says.
+    """Return the folder of a PersistentVolume of this provisioner. The path in the object is not used.
 
-    Anybody who may write volumes could name any folder, and the state folder may have been moved or copied since.
+    A user who may write volumes could name any folder there, and the state folder may have been moved since.
     """
     return state / "volumes" / name
 
@@ -131,7 +135,7 @@ def _volume_key(claim: Stored) -> Key:
 
 
 def _is_reclaimable(volume: Stored) -> bool:
-    """Whether a volume of ours has lost its claim and is not to be kept."""
+    """Whether the claim of a volume of this provisioner is gone and its reclaim policy is Delete."""
     released = volume.status.get("phase") == "Released" and not volume.meta.deleting
     return is_ours(volume) and released and volume.spec.get("persistentVolumeReclaimPolicy") == "Delete"
 
