@@ -1,1 +1,1 @@
-"""A Kubernetes control plane on this machine, for tests, developers and one-machine mode."""
+"""A real Kubernetes control plane on this machine, with simulated or real nodes: for tests, developers and users."""

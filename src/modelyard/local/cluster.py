@@ -1,7 +1,7 @@
-"""A cluster for development and tests: a real control plane with one simulated node.
+"""A cluster for development and tests: a real control plane with one simulated node, as envtest with kwok.
 
-`python -m modelyard.local.cluster` keeps one until Ctrl-C and then leaves nothing behind. The programs are taken from
-the folder that `KUBEBUILDER_ASSETS` names.
+The tests share one, and `make cluster` (`python -m modelyard.local.cluster`) runs one until Ctrl-C and then leaves
+nothing behind. The programs come from the folder that `KUBEBUILDER_ASSETS` names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Cluster(Struct, frozen=True):
 
 @asynccontextmanager
 async def running_cluster(folder: Path, assets: Path) -> AsyncIterator[Cluster]:
-    """Run a cluster with one big node, `simulated-0`, for as long as the block lasts."""
+    """Run a cluster with one big node, `simulated-0`, while the block lasts."""
     controlplane = ControlPlane(folder, assets, durable=False)
     simulation = Simulation(controlplane)
     await controlplane.start()
@@ -55,7 +55,7 @@ async def running_cluster(folder: Path, assets: Path) -> AsyncIterator[Cluster]:
 
 
 async def serve(assets: Path) -> None:
-    """Run a cluster until somebody asks us to stop."""
+    """Run a cluster until SIGINT or SIGTERM."""
     stopped = asyncio.Event()
     for reason in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(reason, stopped.set)
@@ -68,7 +68,7 @@ async def serve(assets: Path) -> None:
 
 
 def main() -> int:
-    """Run a cluster in the foreground."""
+    """Run a cluster in the foreground, and return the exit code."""
     assets = os.environ.get(ASSETS)
     if not assets:
         _say(f"{ASSETS} is not set; run `make cluster`, or set it to the output of `make -s controlplane-path`")

@@ -1,6 +1,6 @@
-"""Which flags each program of the control plane is started with.
+"""The command lines of etcd, the API server, the controller manager and the scheduler. Pure.
 
-Pure: paths and ports go in, argument lists come out. Everything listens on 127.0.0.1 or not at all.
+`controlplane` starts them. Every program listens on 127.0.0.1 only, or not at all.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from modelyard.local.pki import Keypair
 
-# On Linux any program may listen on these addresses, so on one machine a Service is reachable at its own ClusterIP.
+# Loopback addresses, on which any program may listen on Linux: so the proxy can serve a Service at its own ClusterIP.
 SERVICE_RANGE = "127.96.0.0/16"
 FIRST_SERVICE_IP = "127.96.0.1"
 NODE_CALLER = "modelyard-apiserver"
-"""The user that the API server is when it asks a node."""
+"""The user name in the client certificate that the API server shows to the kubelet's server."""
 _ISSUER = "https://kubernetes.default.svc"
 
 AUDIT_POLICY = yaml.safe_dump(
@@ -34,14 +34,14 @@ AUDIT_POLICY = yaml.safe_dump(
 
 
 class Trust(Struct, frozen=True):
-    """Whom a server trusts, and how it proves who it is."""
+    """The certificate authority that a server trusts, and its own certificate."""
 
     authority: Path
     identity: Keypair
 
 
 def etcd(program: Path, data: Path, client_port: int, peer_port: int, trust: Trust, *, durable: bool) -> list[str]:
-    """Return the command line of etcd. Only holders of a certificate of its own authority may speak to it."""
+    """Return the command line of etcd. It accepts only clients with a certificate of its own authority."""
     client, peer = f"https://127.0.0.1:{client_port}", f"https://127.0.0.1:{peer_port}"
     certificate, key = trust.identity.certificate, trust.identity.key
     return [
@@ -63,7 +63,7 @@ def etcd(program: Path, data: Path, client_port: int, peer_port: int, trust: Tru
 
 
 class ApiServer(Struct, frozen=True):
-    """What the API server needs to know of its surroundings."""
+    """The ports, files and certificates of an API server."""
 
     program: Path
     port: int
@@ -72,13 +72,13 @@ class ApiServer(Struct, frozen=True):
     etcd_trust: Trust
     signing_key: Path
     kubelet_trust: Trust
-    """How it proves to nodes who it is, and whom it takes for a node."""
+    """Its client certificate for the kubelet's server, and the authority of that server."""
     audit_policy: Path
     audit_log: Path
     extra: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
-        """Return its command line."""
+        """Return the command line of the API server."""
         parts = (self._serving(), self._storage(), self._accounts(), self._nodes(), self._audit())
         return [str(self.program), *chain.from_iterable(parts), *self.extra]
 
@@ -86,16 +86,16 @@ class ApiServer(Struct, frozen=True):
         return [
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
-            # The endpoints of the service `kubernetes` may not be loopback addresses, and nobody needs them here.
+            # Endpoints of the Service `kubernetes` may not be loopback addresses; the proxy knows the address itself.
             "--endpoint-reconciler-type=none",
             f"--secure-port={self.port}",
             f"--tls-cert-file={self.trust.identity.certificate}",
             f"--tls-private-key-file={self.trust.identity.key}",
             f"--service-cluster-ip-range={SERVICE_RANGE}",
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-            # Without it a stopping server waits for watches, which never end by themselves.
+            # Without it a server that is stopped waits for its watches, which never end by themselves.
             "--shutdown-watch-termination-grace-period=500ms",
-            # As on every cluster that is set up by kubeadm; who may have it is for pod security to say.
+            # As on every cluster of kubeadm. Pod Security admission decides which pods may be privileged.
             "--allow-privileged",
             "--profiling=false",
         ]
@@ -120,7 +120,7 @@ class ApiServer(Struct, frozen=True):
 
     def _nodes(self) -> list[str]:
         return [
-            # Otherwise it would look for the name of the node, which no DNS knows.
+            # Otherwise it would look up the name of the node, which is in no DNS.
             "--kubelet-preferred-address-types=InternalIP",
             f"--kubelet-certificate-authority={self.kubelet_trust.authority}",
             f"--kubelet-client-certificate={self.kubelet_trust.identity.certificate}",
@@ -137,7 +137,7 @@ class ApiServer(Struct, frozen=True):
 
 
 def controller_manager(program: Path, kubeconfig: Path, authority: Path, signing_key: Path) -> list[str]:
-    """Return the command line of the controllers. Each of them acts under a service account of its own."""
+    """Return the command line of the controller manager. Each controller uses a service account of its own."""
     return [
         str(program),
         *_client(kubeconfig),

@@ -1,7 +1,8 @@
-"""A real Kubernetes control plane on this machine: etcd, API server and, if wanted, controllers and scheduler.
+"""A real Kubernetes control plane on this machine: etcd, API server and, on demand, controllers and scheduler.
 
-It belongs to one folder and to the process that started it: it ends with that process, however that ends, and a second
-start in the same folder goes on with the same objects, authority and ports. Nodes are not its business.
+`cluster` and `up.machine` run one. It belongs to one folder and to the process that started it: it ends with that
+process, `kill -9` included, and a second start in the same folder goes on with the same objects, certificate authority
+and ports. It has no nodes.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 24 * 3600
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", command_lines.FIRST_SERVICE_IP)
-# What the API server says when etcd runs and never answers, as with a journal that was cut off.
+# What the API server logs when etcd runs and never answers, as with a truncated journal.
 _NO_STORAGE = "error creating storage factory"
 _DEFAULT_NAMESPACE = "/api/v1/namespaces/default"
 _DEFAULT_ACCOUNT = f"{_DEFAULT_NAMESPACE}/serviceaccounts/default"
 
 
 class NotReady(ModelyardError):
-    """Something runs but did not become ready in time."""
+    """A program runs, but did not become ready in time."""
 
 
 class NoDatabase(ModelyardError):
-    """What is stored in the folder cannot be read."""
+    """The database in the folder cannot be read."""
 
 
 class ControlPlane:
@@ -73,29 +74,29 @@ class ControlPlane:
 
     @property
     def ca(self) -> Path:
-        """The certificate that every client of the API server must trust."""
+        """The file of the certificate authority that clients of the API server must trust."""
         return self._authority.certificate_file
 
     @property
     def audit_log(self) -> Path:
-        """Every write that the API server has answered, one JSON document a line."""
+        """The audit log: every write that the API server has answered, one JSON document per line."""
         return self._logs / "audit.log"
 
     @property
     def kubectl(self) -> Path:
-        """The `kubectl` that fits this API server."""
+        """The `kubectl` of the same version as the API server."""
         return self.assets / "kubectl"
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process ids of what runs now, by program name."""
+        """The process ids of the programs that run now, by name."""
         return {program.name: program.pid for program in self.programs if program.pid is not None}
 
     async def start(self, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Start everything and return when it is ready to take objects; or stop everything and say what is wrong.
+        """Start all programs and return when the API accepts pods; on an error stop all of them, and raise it.
 
-        `prepare` runs as soon as the API answers. Definitions that it brings are known to the controllers at once;
-        those that come later only after half a minute, and until then what belongs to deleted objects stays.
+        `prepare` runs when the API answers, before the controllers start. CRDs that it applies are known to garbage
+        collection at once; that of later ones begins only half a minute after them.
         """
         try:
             await self._etcd.start()
@@ -111,7 +112,7 @@ class ControlPlane:
             raise
 
     async def stop(self) -> None:
-        """Stop everything that runs, in the order in which one needs the other."""
+        """Stop all programs, each before those that it needs."""
         await self.admin.close()
         async with asyncio.TaskGroup() as group:
             for worker in self._workers:
@@ -120,32 +121,32 @@ class ControlPlane:
         await self._etcd.stop()
 
     async def restart_apiserver(self) -> None:
-        """Stop the API server, if it runs, and start it again on the same port."""
+        """Stop the API server, if it runs, and start it on the same port. For tests of restarts."""
         await self._apiserver.stop()
         await self._start_apiserver()
 
     async def kill_apiserver(self) -> None:
-        """End the API server as a crash would."""
+        """Kill the API server. For tests of crashes."""
         await self._apiserver.kill()
 
     def client_kubeconfig(self, user: str, groups: tuple[str, ...] = ()) -> Path:
-        """Write the kubeconfig of a user who has a client certificate."""
+        """Write a kubeconfig with a client certificate for a user of these groups, and return its file."""
         user_entry = by_certificate(self._authority.client(user, groups))
         return self._kubeconfig(file_name(user, *groups), user_entry)
 
     async def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """Write the kubeconfig of a service account that exists, with a token good for a day."""
+        """Write a kubeconfig with a token of a service account, valid for a day, and return its file."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         answer = await self.admin.create(path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return self._kubeconfig(file_name(namespace, name), by_token(answer["status"]["token"]), namespace)
 
     def node_trust(self) -> command_lines.Trust:
-        """Return how a node on this machine proves who it is, and whose certificates it takes."""
+        """Return the certificate of the kubelet's server on this machine, and the authority of its clients."""
         return command_lines.Trust(self.ca, self._authority.store("node", self._authority.server("node", _LOOPBACK)))
 
     @property
     def programs(self) -> list[Program]:
-        """What it consists of, each after those that it needs."""
+        """The programs of the control plane, each after those that it needs."""
         return [self._etcd, self._apiserver, *self._workers]
 
     async def _start_apiserver(self) -> None:
@@ -190,7 +191,7 @@ class ControlPlane:
         return self._program(command)
 
     def _etcd_trust(self) -> command_lines.Trust:
-        # An authority of its own: with the other one, every client certificate of the API would open the database.
+        # An authority of its own: by that of the API, every user with a client certificate could open the database.
         authority = Authority.open(self.folder / "pki" / "etcd", "modelyard-etcd")
         return command_lines.Trust(
             authority.certificate_file, authority.store("etcd", authority.server("etcd", _LOOPBACK))

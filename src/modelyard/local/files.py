@@ -1,4 +1,7 @@
-"""Files that nobody else on the machine may read, written whole or not at all, and locks on them."""
+"""Files and folders that only this user can read, replaced in one step, and locks on files.
+
+Everything in `local` that keeps state on disk uses it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ _NOT_IN_FILE_NAMES = re.compile(r"[^a-zA-Z0-9.]+")
 
 
 def private_folder(folder: Path) -> Path:
-    """Create a folder, or narrow an existing one, so that only we can enter it."""
+    """Create a folder that only this user can enter, or make an existing one so; return it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     return folder
 
 
 def write_private(file: Path, content: bytes) -> Path:
-    """Replace a file in one step, readable by us only, so that a crash never leaves half of it."""
+    """Replace a file in one step, readable by this user only, and return it. A crash leaves the old or the new one."""
     partial = file.with_name(f".{file.name}.partial")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -31,7 +34,10 @@ def write_private(file: Path, content: bytes) -> Path:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock on an open file unless somebody else has it. It ends with the descriptor, however we end."""
+    """Take the exclusive lock on an open file; return False when another process holds it.
+
+    The kernel releases it with the last copy of the descriptor, however its process ends.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -40,7 +46,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def file_name(*words: str) -> str:
-    """Return a file name that tells what it is about, such as `system-kube-scheduler`."""
+    """Return a safe file name made of these words, such as `system-kube-scheduler`."""
     return "-".join(_NOT_IN_FILE_NAMES.sub("-", word).strip("-.") for word in words if word)
 
 

@@ -1,4 +1,4 @@
-"""Write kubeconfig files: who somebody is and where the API server listens."""
+"""Write kubeconfig files for users of a control plane on this machine. `controlplane` calls it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = "modelyard"
 def write_kubeconfig(
     file: Path, server: str, authority: bytes, user: dict[str, str], namespace: str = "default"
 ) -> Path:
-    """Write a kubeconfig with one cluster, one user and one context. Everything is inside the file."""
+    """Write a kubeconfig with one cluster, user and context, and return its file. It refers to no other file."""
     cluster = {"server": server, "certificate-authority-data": _text(authority)}
     content: dict[str, Any] = {
         "apiVersion": "v1",
@@ -34,7 +34,7 @@ def write_kubeconfig(
 
 
 def by_certificate(credential: Credential) -> dict[str, str]:
-    """Return the `user` of somebody who proves it by a client certificate."""
+    """Return the `user` entry with a client certificate."""
     return {
         "client-certificate-data": _text(credential.certificate),
         "client-key-data": _text(credential.key),
@@ -42,7 +42,7 @@ def by_certificate(credential: Credential) -> dict[str, str]:
 
 
 def by_token(token: str) -> dict[str, str]:
-    """Return the `user` of somebody who proves it by a bearer token."""
+    """Return the `user` entry with a bearer token."""
     return {"token": token}
 
 

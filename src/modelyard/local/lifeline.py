@@ -1,6 +1,7 @@
 """Run a Python module that ends when its parent does: `python -m modelyard.local.lifeline MODULE ARGUMENTS...`.
 
-The other half of `modelyard.local.program`, for programs that do not look at their lifeline by themselves.
+The other half of `program`, for Python modules that do not watch their lifeline themselves. `up.machine` starts the
+operator with it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from modelyard.local.program import LIFELINE
 
 
 def hold(descriptor: int) -> None:
-    """End this process when nobody holds the other end of the pipe any more."""
+    """Kill this process when the parent, which holds the other end of the pipe, has ended."""
 
     def wait() -> None:
         while os.read(descriptor, 1):
             pass
-        # Not sys.exit: a thread cannot end its process, and whoever could be asked politely may hang.
+        # Not sys.exit, which would end this thread only, nor SIGTERM, whose handler may wait for a thread that hangs.
         os.kill(os.getpid(), signal.SIGKILL)
 
     Thread(target=wait, name="lifeline", daemon=True).start()
 
 
 def main() -> None:
-    """Hold the lifeline, and become the module."""
+    """Watch the lifeline, and run the module that the arguments name."""
     descriptor = os.environ.pop(LIFELINE, "")
     if descriptor:
         hold(int(descriptor))

@@ -1,10 +1,10 @@
-"""llama.cpp's server as a program of this machine, with the command line it has in its container.
+"""The stand-in for `llama-server` of llama.cpp: its command line, served by the library xllamacpp.
 
     python -m modelyard.local.llama_server --model FILE --host 127.0.0.1 --port 8080 --ctx-size 4096 --metrics
 
-The library behind it has parameters and no command line, so every flag is an entry of a table here: those that our
-llamacpp engine writes, and a few that users add. Any other flag is refused by its name: to serve without it would be
-to serve something else.
+The node runs it for images of llama.cpp on a machine without `llama-server`. The library has parameters and no command
+line, so each flag is an entry of a table: those that our llamacpp engine writes, and a few that users add. Any other
+flag is refused: a server without it would not be the one that was asked for.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Params = Any
 """`llama.CommonParams`."""
 
 Put = Callable[[Params, str], None]
-"""Puts the value of a flag into the parameters. Raises `ValueError` for one that is none."""
+"""Puts the value of a flag into the parameters; ValueError when it is not a value of that flag."""
 
 _CACHE_TYPES: Final = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 _EXPERTS: Final = r"ffn_(gate_up|gate|up|down)_(ch)?exps"
-"""The tensors of a mixture of experts, as their names end."""
+"""How the names of the tensors of a mixture of experts end."""
 
 
 class Refused(ModelyardError):
-    """The command line asks for something that cannot be had here."""
+    """The command line asks for something that this server does not have."""
 
 
 def _at(path: str, convert: Callable[[str], Any]) -> Put:
@@ -129,7 +129,7 @@ SWITCHES: Final[dict[str, Callable[[Params], None]]] = {
 
 
 def parameters(argv: Iterable[str]) -> Params:
-    """Return the parameters of the library that say what a command line says. The last of equal flags wins."""
+    """Return the parameters of the library for a command line; `Refused` for an unknown flag. The last flag wins."""
     params = llama.CommonParams()
     words = iter(argv)
     for flag in words:
@@ -153,16 +153,16 @@ def _take(params: Params, flag: str, words: Iterator[str]) -> None:
 
 
 def serve(params: Params) -> NoReturn:
-    """Serve until a signal comes, or until whoever started us is gone. That ends the process."""
+    """Serve until SIGTERM, SIGINT or the end of the parent, then exit the process; `Refused` when it cannot serve."""
     if not Path(params.model.path).is_file():
         raise Refused(f"--model {params.model.path!r} is not a file; fetch it first")
     try:
-        # Holds up every thread of Python until the model is loaded: until then only the kernel can end us.
+        # Holds the GIL until the model is loaded. No handler of Python could run, so signals have their default action.
         server = llama.Server(params)
     except RuntimeError as error:
         raise Refused(f"{params.model.path} cannot be served; the lines of llama.cpp say why") from error
     asyncio.run(_until_told(f"serving {params.model.path} at {server.listening_address}"))
-    # At once: the library's own way down finishes no request, and waits without end for one that is half sent.
+    # At once: the shutdown of the library finishes no request, and waits for ever for one that is half sent.
     os._exit(0)
 
 
@@ -172,13 +172,13 @@ async def _until_told(line: str) -> None:
         loop.add_signal_handler(number, told.set)
     if LIFELINE in os.environ:
         loop.add_reader(int(os.environ[LIFELINE]), told.set)
-    # Only now: whoever reads it may send a signal at once.
+    # Only when the handlers are set: a test that reads this line sends a signal at once.
     sys.stderr.write(f"llamacpp: {line}\n")
     await told.wait()
 
 
 def main() -> int:
-    """Run as a program."""
+    """Run as a program, and return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         serve(parameters(sys.argv[1:]))

@@ -1,8 +1,8 @@
-"""The certificates of one control plane, signed by an authority of its own.
+"""The certificate authority of one control plane, and the certificates that it signs: `kubeadm init phase certs`.
 
-Keys are elliptic (P-256), because making one takes a millisecond. Certificates are issued anew at every start, so only
-the authority itself has to live long, and nothing is lost when one that is damaged or about to expire is founded anew.
-Nothing here is meant for a cluster that other machines can reach.
+`controlplane` uses it. Keys are P-256, because making one takes a millisecond. Certificates are issued anew at every
+start, so only the authority has to last, and one that is damaged or about to expire is replaced without loss. It is not
+meant for a cluster that other machines can reach.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LIFETIME = timedelta(days=3650)
-# The clock of a machine that wakes up may still be behind the one that signed.
+# The clock of a machine that wakes up may be behind the time of signing for a while.
 _BACKDATED = timedelta(hours=1)
-# Nobody lets a machine run for longer without a start.
+# The longest time that one `modelyard up` is expected to run.
 _LEAST_LEFT = timedelta(days=365)
 
 
@@ -45,21 +45,21 @@ class Credential(Struct, frozen=True):
 
 
 class Keypair(Struct, frozen=True):
-    """Where a certificate and its private key are stored, for programs that take files."""
+    """The files of a certificate and its private key."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority kept in one folder."""
+    """A certificate authority that is kept in one folder."""
 
     def __init__(self, folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._folder, self._certificate, self._key = folder, certificate, key
 
     @classmethod
     def open(cls, folder: Path, name: str) -> Self:
-        """Load the authority of a folder, or found it."""
+        """Load the authority of a folder; make a new one when there is none, or it is damaged or about to expire."""
         private_folder(folder)
         certificate_file, key_file = folder / "ca.crt", folder / "ca.key"
         key, certificate = load_key(key_file), _load_certificate(certificate_file)
@@ -72,19 +72,19 @@ class Authority:
 
     @property
     def certificate_file(self) -> Path:
-        """The file that others trust."""
+        """The file of the authority's own certificate, which clients and servers trust."""
         return self._folder / "ca.crt"
 
     def client(self, user: str, groups: Iterable[str] = ()) -> Credential:
-        """Issue what proves to the API server that somebody is this user of these groups."""
+        """Issue a client certificate for a user of these groups."""
         return self._issue(user, groups, [])
 
     def server(self, name: str, hosts: Iterable[str]) -> Credential:
-        """Issue what proves that a server is one of these hosts. It may also dial others of its kind."""
+        """Issue a certificate for a server at these hosts. It is one for clients too: peers of etcd dial each other."""
         return self._issue(name, (), [_general_name(host) for host in hosts])
 
     def store(self, name: str, credential: Credential) -> Keypair:
-        """Write a credential to files."""
+        """Write a certificate and its key to files of the authority's folder, and return them."""
         stem = file_name(name)
         return Keypair(
             certificate=write_private(self._folder / f"{stem}.crt", credential.certificate),
@@ -107,17 +107,17 @@ class Authority:
 
 
 def signing_key(file: Path) -> Path:
-    """Return the file of a private key that signs service account tokens; make it when it is absent or damaged."""
+    """Return the file of the key that signs service account tokens; make it when it is missing or damaged."""
     if load_key(file) is not None:
         return file
     return write_private(file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
 
 
 def load_key(file: Path) -> ec.EllipticCurvePrivateKey | None:
-    """Load a private key that this module wrote; None: there is none, or something else."""
+    """Return the private key in a file; None: there is no file, or no elliptic key in it."""
     try:
         key = load_pem_private_key(file.read_bytes(), password=None)
-    # A TypeError: of a key that a password protects.
+    # TypeError is what a key with a password raises.
     except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm):
         return None
     return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
@@ -131,7 +131,7 @@ def _load_certificate(file: Path) -> x509.Certificate | None:
 
 
 def _is_good(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> bool:
-    """Whether both belong together, and others will take what they vouch for until the next start."""
+    """Whether certificate and key belong together, and stay valid for as long as a machine is expected to run."""
     now = datetime.now(UTC)
     is_valid = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _LEAST_LEFT
     return is_valid and certificate.public_key() == key.public_key()
@@ -173,7 +173,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
 
 
 def _subject(name: str, groups: Iterable[str]) -> x509.Name:
-    """Name a user the way Kubernetes reads it: the common name is the user, organisations are the groups."""
+    """Return the subject for a Kubernetes user: the common name is the user, organisations are the groups."""
     organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organisations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
@@ -186,5 +186,5 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # Kubernetes takes the public half of a service account key out of this format, not out of PKCS #8.
+    # The API server reads the public half of the signing key out of this format, not out of PKCS #8.
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())

@@ -1,4 +1,4 @@
-"""Free loopback ports that stay the same from one start to the next."""
+"""Free loopback ports, which stay the same from one start to the next. The control plane and the node use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-# Below the ports that systems give to outgoing connections, so that none of those takes ours before we listen.
+# Below the ephemeral ports of Linux: an outgoing connection could take one of those between our check and the listen.
 _RANGE = range(15_000, 32_000)
 _TRIES = 200
 
@@ -24,11 +24,11 @@ _PortNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
 class NoFreePort(ModelyardError):
-    """Nothing can listen on loopback."""
+    """Too few loopback ports are free."""
 
 
 def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
-    """Return a free port for each name: the one of the last start unless somebody has taken it meanwhile."""
+    """Return a free port for each name, and store them: that of the last start, unless another program uses it."""
     kept = _kept(file)
     fresh = iter(free_ports(len(names), but=kept.values()))
     ports = {name: kept[name] if name in kept and is_free(kept[name]) else next(fresh) for name in names}
@@ -37,7 +37,7 @@ def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _kept(file: Path) -> dict[str, int]:
-    """Return the ports of the last start. A file that is damaged is not worth a word: others do as well."""
+    """Return the ports of the last start; empty: there is no file, or a damaged one. Others do as well."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, _PortNumber])
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -45,8 +45,8 @@ def _kept(file: Path) -> dict[str, int]:
 
 
 def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
-    """Return different ports of 127.0.0.1 on which nobody listens, none of them among those to be left alone."""
-    # Drawn at random, so that two control planes that start at the same time do not choose the same ones.
+    """Return different ports of 127.0.0.1 that no program uses, none of them in `but`."""
+    # At random: two control planes that start at the same time would choose the same ones in order.
     drawn = random.SystemRandom().sample(_RANGE, _TRIES)
     free = list(islice((port for port in drawn if port not in but and is_free(port)), count))
     if len(free) < count:
@@ -55,7 +55,7 @@ def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether somebody could listen on this port of a loopback address now."""
+    """Whether a program could bind this port of a loopback address now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,8 @@
-"""Child processes that cannot outlive us.
+"""Child processes that cannot outlive us: the programs of the control plane, and the operator.
 
-Each child inherits the reading end of a pipe of which we hold the writing end. The kernel closes ours however we end,
-kill -9 included, and the child exits when it sees that. Nothing here restarts a child.
+Each child inherits the reading end of a pipe, its lifeline, of which we hold the writing end. The kernel closes ours
+however we end, `kill -9` included, and the child exits when it reads the end of file. Nothing here restarts a child;
+`up.supervise` does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LIFELINE = "MODELYARD_LIFELINE_FD"
 
 
 class ProcessDied(ModelyardError):
-    """A program that should run has ended; the message holds the end of its log."""
+    """A program that should run has ended; the message holds the last lines of its log."""
 
     def __init__(self, name: str, code: int | None, log: Path) -> None:
         super().__init__(f"{name} ended with code {code}; the last lines of {log}:\n{tail(log)}")
@@ -31,13 +32,13 @@ class ProcessDied(ModelyardError):
 
 
 class CannotStart(ModelyardError):
-    """A program is missing or may not be run."""
+    """A program is missing or not executable."""
 
 
 class Program:
-    """One program with its arguments, started and stopped any number of times.
+    """One program with its arguments, which can be started and stopped any number of times.
 
-    It has `grace` seconds to end when it is asked to. `env` is added to our own environment.
+    After SIGTERM it has `grace` seconds to end. `env` is added to our own environment.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class Program:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id; None: it does not run."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def start(self) -> None:
-        """Start it. Its output is added to the log."""
+        """Start the program; `CannotStart` when that fails. Its output is appended to its log."""
         theirs, self._lifeline = os.pipe()
         try:
             self._process = await self._spawn(theirs)
@@ -84,26 +85,26 @@ class Program:
                 stderr=log,
                 env={**os.environ, **self._env, LIFELINE: str(lifeline)},
                 pass_fds=(lifeline,),
-                # Ctrl-C on the terminal is for us: we stop our children in the right order.
+                # In a session of its own: Ctrl-C reaches only us, and we stop our children in the right order.
                 start_new_session=True,
             )
 
     async def ended(self) -> None:
-        """Wait until it has ended by itself, or was never started."""
+        """Wait until the program has ended; return at once if it was not started."""
         if self._process is not None:
             await self._process.wait()
 
     def check(self) -> None:
-        """Raise `ProcessDied` when it does not run any more."""
+        """Raise `ProcessDied` when the program was started and has ended by itself."""
         if self._process is not None and self._process.returncode is not None:
             raise ProcessDied(self.name, self._process.returncode, self.log)
 
     async def stop(self) -> None:
-        """Ask it to end, and end it when it takes too long. Stopping twice is fine."""
+        """Send SIGTERM, kill the program when it takes too long, and return when it has ended. Twice is fine."""
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """End it as a crash would, without giving it a chance to clean up."""
+        """Kill the program as a crash would, and return when it has ended."""
         await self._end(signal.SIGKILL)
 
     async def _end(self, how: signal.Signals) -> None:
@@ -113,6 +114,7 @@ class Program:
         try:
             await _signal_and_wait(process, how, self._grace)
         finally:
+            # Last: a program that loses its lifeline first exits at once, without its grace period.
             self._drop_lifeline()
 
     def _drop_lifeline(self) -> None:

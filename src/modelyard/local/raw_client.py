@@ -1,7 +1,6 @@
-"""The few calls that are needed before, and to prepare, a cluster: ready or not, nodes, tokens.
+"""A raw API client: paths and bodies, for a server that may still be starting. As `kubectl get --raw`.
 
-Whoever works with objects of the cluster uses `kube.Client`; this speaks of paths and bodies, to a server that
-may still be starting.
+The control plane waits and prepares with it, and so do tests. All other code uses `kube.Client`, which knows resources.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class RawClientError(ModelyardError):
-    """The API server refused a call of ours, or did not answer it."""
+    """The API server refused a call, or did not answer it."""
 
 
 class RawClient:
-    """The API as its administrator sees it. Connections are made at the first call, and again after a `close`."""
+    """Calls to one API server as the user of a kubeconfig. It connects at the first call, and again after `close`."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
@@ -49,30 +48,30 @@ class RawClient:
             await transport.close()
 
     async def answers(self, path: str) -> bool:
-        """Whether a GET succeeds now. A server that is not there answers no."""
+        """Whether a GET succeeds now; False also when no server listens."""
         try:
             return (await self._transport.request("GET", path, timeout=_SECONDS)).status == 200
         except Unavailable:
             return False
 
     async def get(self, path: str) -> dict[str, Any]:
-        """Read an object or a list."""
+        """Return an object or a list."""
         return await self._call("GET", path)
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create an object in a collection; the answer is what was stored."""
+        """Create an object in a collection, and return it as it is stored."""
         return await self._call("POST", path, body)
 
     async def ensure(self, path: str, body: dict[str, Any]) -> None:
-        """Create an object unless one of its name is there already."""
+        """Create an object unless one of its name exists."""
         await self._call("POST", path, body, accept=409)
 
     async def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Merge fields into an object."""
+        """Apply a JSON merge patch to an object, and return it as it is stored."""
         return await self._call("PATCH", path, body, content_type=_MERGE_PATCH)
 
     async def delete(self, path: str) -> None:
-        """Delete an object; one that is gone already is fine."""
+        """Delete an object. One that does not exist is fine."""
         await self._call("DELETE", path, accept=404)
 
     async def follow(self, path: str) -> AsyncIterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Simulated nodes: the real scheduler fills them, and kwok plays what a kubelet would report.
+"""Simulated nodes: the real scheduler binds pods to them, and kwok reports what a kubelet would.
 
-No container runs. How a pod fares is chosen by its image; `stages/pods.yaml` lists the choices. Claims of the default
-storage class are bound to volumes that hold nothing.
+`cluster` and the benchmarks use it. No container runs. The image of a pod decides how it fares; `stages/pods.yaml`
+lists the choices. Claims of the default storage class are bound to volumes without storage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROVISIONER = "simulate.modelyard.dev"
 
 
 class Simulation:
-    """The simulated nodes of one control plane, which must run with its workloads."""
+    """The simulated nodes of one control plane, which must have been started with its workloads."""
 
     def __init__(self, controlplane: ControlPlane) -> None:
         self._admin = controlplane.admin
@@ -43,7 +43,7 @@ class Simulation:
                 f"--kubeconfig={kubeconfig}",
                 *(f"--config={file}" for file in sorted(_STAGES.glob("*.yaml"))),
                 *(f"--manage-nodes-with-label-selector={name}={value}" for name, value in _MANAGED.items()),
-                # Without leases the control plane takes the nodes for dead after 50 s.
+                # Without Leases the node controller marks the nodes as unreachable after 50 s.
                 "--node-lease-duration-seconds=40",
                 f"--cidr={_POD_RANGE}",
                 f"--server-address=127.0.0.1:{self._port}",
@@ -53,13 +53,13 @@ class Simulation:
         )
 
     async def start(self) -> None:
-        """Start to play the nodes that are there and those that are added later."""
+        """Start kwok and return when it runs. It reports for nodes that exist and those that are added later."""
         await self._admin.ensure(STORAGE_CLASS.path(), standard_class(_PROVISIONER))
         await self._kwok.start()
         await self._until(self._is_up, "kwok is not ready")
 
     async def stop(self) -> None:
-        """Stop playing. To the control plane this looks like a power cut of all nodes."""
+        """Stop kwok. To the control plane this is a power cut of all nodes."""
         await self._kwok.stop()
 
     async def add_node(
@@ -73,7 +73,7 @@ class Simulation:
         labels: Mapping[str, str] | None = None,
         taints: Iterable[Mapping[str, str]] = (),
     ) -> None:
-        """Add a node, unless it is there already, and wait until pods can be scheduled on it."""
+        """Create a node unless it exists, and return when pods can be scheduled on it."""
         wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {}), **_MANAGED}
         node = {
             "apiVersion": "v1",
@@ -94,11 +94,11 @@ class Simulation:
         await self._until(schedulable, f"node {name} is not ready")
 
     async def remove_node(self, name: str) -> None:
-        """Take a node away; its pods are collected by the control plane as lost."""
+        """Delete a node. The pod garbage collector deletes its pods."""
         await self._admin.delete(f"{_NODES}/{name}")
 
     async def _is_up(self) -> bool:
-        # kwok listens when all its parts run. Until then it ends at the first call that the API server does not answer.
+        # kwok listens when all its parts run. Before, it exits at the first call that the API server does not answer.
         return not is_free(self._port)
 
     async def _until(self, reached: Callable[[], Awaitable[bool]], otherwise: str) -> None:
@@ -113,7 +113,7 @@ class Simulation:
 
 
 def _is_schedulable(node: dict[str, Any]) -> bool:
-    # The taints that the control plane puts on a node until it has noticed that the node is ready.
+    # The node controller removes these taints when it has seen that the node is ready.
     held = any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True"

@@ -1,4 +1,4 @@
-"""The storage class that a cluster on this machine has."""
+"""The default StorageClass of a cluster on this machine. Simulated nodes and the provisioner create it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORAGE_CLASS: Final = Resource("storage.k8s.io", "v1", "StorageClass", "storage
 
 
 def standard_class(provisioner: str) -> Json:
-    """Return the class of claims that name none."""
+    """Return the StorageClass `standard`, the default one, with this provisioner."""
     return {
         "apiVersion": STORAGE_CLASS.api_version,
         "kind": STORAGE_CLASS.kind,

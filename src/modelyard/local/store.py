@@ -1,4 +1,7 @@
-"""A copy of some objects of the cluster that a watch keeps equal. It decides nothing."""
+"""The store behind a watch: a copy of the objects of one resource, as `cache.Store` of client-go. It decides nothing.
+
+The node, the proxy, the provisioner and the view of `modelyard up` each follow a watch into one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _log = structlog.get_logger()
 
 
 class Store:
-    """The objects of one resource, and who wants to hear of every change."""
+    """The objects of one resource by key, and the function to call after every change. A `Sink` of `kube.watch`."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -25,23 +28,23 @@ class Store:
         self.is_filled = False
 
     def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - named by the protocol `Sink`
-        """Take these as everything there is."""
+        """Take the result of a LIST: these are all objects."""
         self.items = {item.meta.key: item for item in items}
         self.is_filled = True
         self._changed()
 
     def upsert(self, item: Stored) -> None:
-        """Take a new or changed object."""
+        """Take an object that was added or modified."""
         self.items[item.meta.key] = item
         self._changed()
 
     def remove(self, item: Stored) -> None:
-        """Drop an object."""
+        """Drop an object that is gone from the API."""
         self.items.pop(item.meta.key, None)
         self._changed()
 
     def trouble(self, error: KubeError | None) -> None:
-        """Say that the copy is old, or no longer so."""
+        """Log that the watch is interrupted and the copy may be old; None: it is followed again."""
         if error is None:
             _log.info("the API server answers again")
         else:

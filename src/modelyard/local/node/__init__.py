@@ -1,1 +1,1 @@
-"""The node of one-machine mode: pods as processes, Services at loopback addresses, claims as folders."""
+"""The node of one-machine mode: kubelet, kube-proxy and volume provisioner for this machine."""

@@ -1,4 +1,4 @@
-"""What this machine has, as a Node shows it."""
+"""The capacity of this machine and what is left of it, as the status of a Node shows them. `node` measures."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from modelyard.local.node.pods.gpus import NVIDIA
 _PODS: Final = "110"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _ANSWER_SECONDS: Final = 10.0
-# Below this, programs begin to fail in ways that are hard to understand, so no further pods are taken.
+# Below this, programs fail in ways that are hard to understand; under DiskPressure no further pods are scheduled.
 _LEAST_DISK: Final = 256 * 2**20
-# The kubelet's own limit.
+# The default of the kubelet for `memory.available`.
 _LEAST_MEMORY: Final = 100 * 2**20
 _MEMORY: Final = Path("/proc/meminfo")
 
 
 class Gpu(Struct, frozen=True):
-    """One GPU."""
+    """One NVIDIA GPU: its number and product name."""
 
     index: str
     model: str
 
 
 class Hardware(Struct, frozen=True):
-    """What the scheduler may count on, and what `kubectl describe node` tells."""
+    """CPUs, memory, disk and GPUs of this machine."""
 
     cpus: int
     memory: int
     disk: int
     gpus: tuple[Gpu, ...] = ()
     architecture: str = ""
-    """The processor, as images name it."""
+    """The CPU architecture as images name it, such as `amd64`."""
 
     @property
     def capacity(self) -> dict[str, str]:
-        """Amounts, as Kubernetes writes them."""
+        """The `capacity` of the Node: quantities by resource name."""
         gpus = {NVIDIA: str(len(self.gpus))} if self.gpus else {}
         return {
             "cpu": str(self.cpus),
@@ -55,14 +55,14 @@ class Hardware(Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels by which pods choose a node."""
+        """The labels of the Node by which pods select it."""
         gpu = {"nvidia.com/gpu.product": self.gpus[0].model.replace(" ", "-")} if self.gpus else {}
         metal = {"modelyard.dev/gpu": "metal"} if (sys.platform, self.architecture) == ("darwin", "arm64") else {}
         return {"kubernetes.io/os": sys.platform, "kubernetes.io/arch": self.architecture, **gpu, **metal}
 
 
 async def measure_hardware(state: Path) -> Hardware:
-    """Measure this machine. The disk is the one that holds the state folder."""
+    """Measure this machine. The disk is the one of the state folder, the GPUs are those that nvidia-smi lists."""
     return Hardware(
         cpus=_cpus(),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -73,15 +73,15 @@ async def measure_hardware(state: Path) -> Hardware:
 
 
 class Pressure(Struct, frozen=True):
-    """What this machine has next to nothing left of."""
+    """Whether the machine is short of disk or memory: the conditions DiskPressure and MemoryPressure."""
 
     disk: bool
     memory: bool | None = None
-    """None: nobody knows."""
+    """None: the system does not tell."""
 
 
 def measure_pressure(state: Path) -> Pressure:
-    """Measure what is left. The disk is the one that holds the state folder."""
+    """Measure what is left of disk and memory. The disk is the one of the state folder."""
     memory = available_memory(_MEMORY.read_text()) if _MEMORY.exists() else None
     return Pressure(
         disk=shutil.disk_usage(state).free < _LEAST_DISK,
@@ -90,13 +90,13 @@ def measure_pressure(state: Path) -> Pressure:
 
 
 def available_memory(told: str) -> int | None:
-    """Return how many bytes programs could have, as the kernel (Linux) tells; None: it does not."""
+    """Return MemAvailable of a /proc/meminfo in bytes; None: it is not in there."""
     fields = (line.split() for line in told.splitlines() if line.startswith("MemAvailable:"))
     return next((int(amount) * 1024 for _, amount, *_ in fields), None)
 
 
 def _cpus() -> int:
-    # Less than the machine has when we ourselves are confined to some of its processors.
+    # Those of our own CPU affinity: a pod inherits it, and gets no more.
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -123,6 +123,6 @@ async def _nvidia() -> tuple[Gpu, ...]:
 
 
 def listed_gpus(answer: str) -> tuple[Gpu, ...]:
-    """Read the answer of nvidia-smi."""
+    """Return the GPUs in a listing of nvidia-smi, which is CSV of index and name."""
     rows = (line.partition(",") for line in answer.splitlines())
     return tuple(Gpu(index.strip(), name.strip()) for index, comma, name in rows if comma)

@@ -1,7 +1,7 @@
-"""The Node object of this machine, its Lease, and everything that runs because pods are bound to it.
+"""Run a node of the cluster on this machine: its Node object, its Lease, and the pods that are bound to it.
 
-A Node that somebody deletes, or that the control plane takes for lost because the machine slept, is told again at once;
-a Lease is made again with its next renewal. Nothing is reported that is not so.
+`up.machine` runs it. With `pods/` it is the kubelet of this machine. A Node that is deleted, or marked as not ready
+because the machine slept, is reported again at once; a deleted Lease is made again with its next renewal.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-# With all of its status, unlike the one that the operator watches.
+# Not `resources.NODE`: of that, only the capacity is kept.
 _NODE: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
 _RETRY_SECONDS: Final = 1.0
-# The Lease tells that the node lives; a status without news is only told in case somebody has changed it.
+# In renewals of the Lease. The Lease is the heartbeat; the status is repeated in case another client has changed it.
 _REPORT_EVERY: Final = 6
 
 
 class NodeSettings(Struct, frozen=True):
-    """What makes one node."""
+    """The settings of one node, and what it shares with the proxy."""
 
     client: Client
     state: Path
@@ -59,16 +59,16 @@ class NodeSettings(Struct, frozen=True):
     images: ImageTable
     addresses: PodAddresses
     service_addresses: Callable[[], ServiceAddresses]
-    """Where Services are reached now."""
+    """Returns where Services are reached now."""
     kubelet_port: int = 0
-    """Where the API server asks for logs; 0: nowhere."""
+    """The port of the kubelet's server; 0: there is none, and `kubectl logs` fails."""
     drain: Drain = no_drain
     timings: Timings = Timings()
 
 
 @asynccontextmanager
 async def running_node(settings: NodeSettings) -> AsyncIterator[PodWorkers]:
-    """Be a node of the cluster for as long as the block lasts: pods that are bound to it run as processes."""
+    """Run a node while the block lasts; yields the workers of its pods. At the end all their processes have ended."""
     state = await asyncio.to_thread(settings.state.resolve)
     async with exclusive_state(state, settings.timings.lock), _probe_session() as session:
         hardware = await measure_hardware(state)
@@ -86,7 +86,7 @@ async def running_node(settings: NodeSettings) -> AsyncIterator[PodWorkers]:
 
 
 def _probe_session() -> aiohttp.ClientSession:
-    """Return a session that keeps nothing from one probe to the next."""
+    """Return an HTTP session for probes. It keeps no connection or cookie, so that each probe is a new caller."""
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
@@ -109,7 +109,7 @@ def _context(settings: NodeSettings, state: Path, hardware: Hardware, session: a
 
 
 class _NodeReporter:
-    """Keeps the cluster sure that the node is there."""
+    """Writes the Node, its status and its Lease."""
 
     def __init__(self, settings: NodeSettings, state: Path, hardware: Hardware) -> None:
         self._client, self._name, self._port = settings.client, settings.name, settings.kubelet_port
@@ -119,7 +119,7 @@ class _NodeReporter:
         self._stored = Store(self._check_stored)
 
     async def run(self) -> None:
-        """Report and renew, until cancelled."""
+        """Report the Node and renew its Lease until cancelled."""
         target = Target(_NODE, field_selector=f"metadata.name={self._name}")
         async with asyncio.TaskGroup() as group:
             group.create_task(follow(self._client, target, self._stored))
@@ -130,6 +130,7 @@ class _NodeReporter:
         while True:
             try:
                 if beats % _REPORT_EVERY == 0 or self._report_now.is_set() or self._pressure_changed():
+                    # Before the report: a doubt that comes during the write must be answered by another one.
                     self._report_now.clear()
                     uid = await self._report()
                 await self._renew(uid)
@@ -139,7 +140,7 @@ class _NodeReporter:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 beats += 1
-                # No longer than until the cluster doubts that the node is ready.
+                # The pause ends early when the node controller has marked the node as not ready.
                 await pause(self._timings.lease, until=self._report_now)
 
     def _pressure_changed(self) -> bool:
@@ -153,7 +154,7 @@ class _NodeReporter:
             self._report_now.clear()
 
     async def _report(self) -> str:
-        """Register the Node, if it is not there, and tell its status; return its UID."""
+        """Create the Node if it is missing, write its labels and status, and return its UID."""
         key, body = Key("", self._name), node_status.node(self._name, self._hardware)
         try:
             node = await self._client.merge_patch(_NODE, key, {"metadata": {"labels": body["metadata"]["labels"]}})

@@ -1,4 +1,4 @@
-"""The Node object of this machine and its Lease. Pure."""
+"""The bodies of the Node object, its status and its Lease. Pure; `node` writes them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Json = dict[str, Any]
 
 LEASES: Final = "kube-node-lease"
 FEATURES: Final = ("ExtendWebSocketsToKubelet",)
-"""What the API server must know of the node: it speaks WebSocket, and not the older protocol of `kubectl exec`."""
+"""Tells the API server to use WebSocket for `kubectl exec`: the server of this node does not speak SPDY."""
 _LEASE_SECONDS: Final = 40
 _READY: Final = ("True", "KubeletReady", "pods run as processes")
 
 
 def node(name: str, hardware: Hardware) -> Json:
-    """Return the Node as it is registered."""
+    """Return the Node object with its labels, without a status."""
     labels = {"kubernetes.io/hostname": name, **hardware.labels}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
 def status(name: str, hardware: Hardware, before: Json, now: str, *, port: int, pressure: Pressure) -> Json:
-    """Return the status of the Node; times of conditions that have not changed stay as they were."""
+    """Return the status of the Node. Times of unchanged conditions come from `before`; port 0: it has no server."""
     return {
         "capacity": hardware.capacity,
         "allocatable": hardware.capacity,
@@ -80,7 +80,7 @@ def _condition(name: str, status: str, reason: str, message: str, old: Json, now
 
 
 def lease(name: str, now: str, owner: str) -> Json:
-    """Return the Lease by which the control plane sees that the node lives; it goes away with the Node."""
+    """Return the Lease that is the heartbeat of the node. It belongs to the Node with the UID `owner`."""
     owners = [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner}]
     return {
         "apiVersion": "coordination.k8s.io/v1",
