@@ -21,7 +21,7 @@ PARTS = {
     "kube-controller-manager": "/kube-controller-manager ",
     "kube-scheduler": "/kube-scheduler ",
     "operator": "modelyard.local.lifeline modelyard run",
-    "guardian": "modelyard.local.node.process.reaper_process",
+    "reaper": "modelyard.local.node.process.reaper_process",
     "engine": "modelyard.local.llama_server",
 }
 

@@ -1,1 +1,1 @@
-"""One-machine mode as a whole: `modelyard up` and what belongs to it."""
+"""One-machine mode as a whole: what `modelyard up`, `down`, `status` and `logs` do."""

@@ -1,4 +1,7 @@
-"""Server-side apply of any kind of object that the API server knows, as `kubectl` would do it."""
+"""Server-side apply of objects of any kind that the API server serves, as `kubectl apply --server-side`.
+
+`run` applies the manifests of the user with it, and `install` those of the operator.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json
     from modelyard.kube.client import Client
 
-# By the name that kubectl uses, so that a later `kubectl apply --server-side` of the same file meets no conflict.
+# The field manager of kubectl, so that a later `kubectl apply --server-side` of the same file meets no conflict.
 MANAGER: Final = "kubectl"
 _NAMESPACE: Final = "default"
 _PATIENCE: Final = 30.0
@@ -27,7 +30,7 @@ _WAIT: Final = 0.2
 _WRONG_FIELD: Final = 500
 _PASSING: Final = (TooManyRequests, Unavailable)
 _OURS: Final = {(kind.resource.api_version, kind.resource.kind): kind.resource for kind in ALL}
-"""These need not be looked up. An API server that has just started lists its kinds one by one."""
+"""Our own kinds need no discovery: an API server that has just started lists new CRDs only after a moment."""
 
 
 class _Kind(Struct, frozen=True):
@@ -41,7 +44,7 @@ class _Kinds(Struct, frozen=True):
 
 
 async def apply_all(client: Client, documents: Sequence[Document]) -> None:
-    """Apply these objects in their order; nothing when the kind of one of them is not known."""
+    """Apply these objects in order; BadManifest, and none is applied, when the kind of one is not served."""
     versions = dict.fromkeys(document.body["apiVersion"] for document in documents)
     known = {version: await _kinds(client, version) for version in versions}
     found = [(document, _resource(document, known[document.body["apiVersion"]])) for document in documents]
@@ -53,14 +56,14 @@ async def apply_all(client: Client, documents: Sequence[Document]) -> None:
 
 
 async def apply(client: Client, resource: Resource, body: Json) -> None:
-    """Apply one object, whoever owned its fields. A server that is busy for a moment is waited for."""
+    """Apply one object by force. While the server is busy, retry for half a minute; then TimeoutError."""
     key = Key(body["metadata"].get("namespace", _NAMESPACE), body["metadata"]["name"])
     async with asyncio.timeout(_PATIENCE):
         while True:
             try:
                 await client.apply(resource, key, body, manager=MANAGER, strict=True)
             except _PASSING as error:
-                # This is what the API server calls a field that it does not know.
+                # The API server answers an unknown field with this status, which is no reason to retry.
                 if error.status == _WRONG_FIELD:
                     raise
                 await asyncio.sleep(_WAIT)
@@ -81,7 +84,7 @@ def _resource(document: Document, known: _Kinds) -> Resource:
     if ours := _OURS.get((api_version, kind)):
         return ours
     group, _, version = api_version.rpartition("/")
-    # Subresources are listed beside their kind, and some carry its name.
+    # Discovery lists subresources beside their resource, some with the same kind.
     kinds = [one for one in known.resources if "/" not in one.name]
     for one in kinds:
         if one.kind == kind:

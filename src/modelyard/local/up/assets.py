@@ -1,6 +1,6 @@
 """The programs of the control plane: those that `KUBEBUILDER_ASSETS` names, else built once in a checkout.
 
-An installed package holds no sources to build from, and says so.
+`run` calls it before anything else. An installed package holds no sources to build from, and says so.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _PREFIX: Final = "No control plane: "
 
 
 class NoPrograms(ModelyardError):
-    """There is no control plane, and none can be built."""
+    """There are no programs of a control plane, and none can be built."""
 
 
 async def find_programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
-    """Return the folder of the programs. While they are built, `say` hears how far that is."""
+    """Return the folder of the programs, built if needed; `say` is called with each line of progress."""
     if given := _given():
         return given
     if build.exists():  # noqa: ASYNC240 - a local file
-        # It also says what is wrong with a folder that is named and holds no programs.
+        # The build also explains what is wrong with a named folder that holds no programs.
         return await _built(say, build)
     raise NoPrograms(
         "this installation holds no Kubernetes control plane; run `make up` in a checkout of Modelyard, "
@@ -41,7 +41,7 @@ async def find_programs(say: Callable[[str], None], build: Path = _BUILD) -> Pat
 
 
 def _given() -> Path | None:
-    """Return the folder that the variable names; None: it names none, or one without programs."""
+    """Return the folder that `KUBEBUILDER_ASSETS` names; None: it names none, or one without programs."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given and (Path(given) / "kube-apiserver").exists() else None
 
@@ -53,7 +53,7 @@ async def _built(say: Callable[[str], None], build: Path) -> Path:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        # In a group of its own, which holds the compiler too, so that all of it can be stopped at once.
+        # In a process group of its own with its compilers, so that all of them can be stopped at once.
         start_new_session=True,
     )
     assert process.stdout is not None
@@ -64,7 +64,7 @@ async def _built(say: Callable[[str], None], build: Path) -> Path:
         code = await process.wait()
     finally:
         with suppress(ProcessLookupError):
-            # Not SIGINT, which everybody here ignores if we were started in the background by a script.
+            # Not SIGINT: a shell script that started us in the background has made all of us ignore it.
             os.killpg(process.pid, signal.SIGTERM)
     if code != 0:
         raise NoPrograms(_complaint(complaints))

@@ -1,4 +1,4 @@
-"""What the commands of one-machine mode do, once their command line is read."""
+"""The commands of one-machine mode behind their command lines, which `cli.up` reads."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _HURRIED: Final = 130
 
 
 class NotServing(ModelyardError):
-    """Something goes on in the background that does not serve."""
+    """An object does not serve, while `modelyard up` goes on in the background."""
 
 
 def up(files: Sequence[str], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
-    """Start everything; return when it was stopped, or, if detached, when it is settled."""
+    """Start everything. Return when it was stopped; detached: when all objects are ready, or known not to get ready."""
     documents = [*read_files(files), *(documents_for_source(model) if model else ())]
     programs = ImageTable.with_file(images) if images else ImageTable()
     request = UpRequest(_folder(path), programs, tuple(documents))
-    # For every file that we, or what we start, will write.
+    # Before anything is started: every child inherits it for the files that it writes.
     os.umask(0o077)
     with explained(request.folder.path):
         request.folder.prepare()
@@ -60,7 +60,7 @@ def _expect_ready(folder: StateFolder) -> None:
 
 
 def down(path: Path | None) -> None:
-    """Stop what runs, and keep its state."""
+    """Stop the `modelyard up` of a folder, and keep its state."""
     folder = _folder(path)
     with explained(folder.path):
         record = folder.read_record()
@@ -70,7 +70,7 @@ def down(path: Path | None) -> None:
 
 
 def status(path: Path | None) -> None:
-    """Show all objects, and what to try."""
+    """Show all objects of a folder's `modelyard up`, and the commands to try next."""
     folder = _folder(path)
     with explained(folder.path):
         record, rows = running(folder), asyncio.run(query_rows(folder))
@@ -78,7 +78,7 @@ def status(path: Path | None) -> None:
 
 
 def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
-    """Become the program that shows the log."""
+    """Show the logs of an object's pods, or of a program of ours: replace this process by kubectl or tail."""
     folder = _folder(path)
     with explained(folder.path):
         command = asyncio.run(log_command(folder, namespace, name, follow=follow))
@@ -95,13 +95,13 @@ def _say(line: str) -> None:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, object], leave: Callable[[], object]) -> None:
-    """Let a signal end the work in good order; a second one does not wait, and only leaves the terminal usable."""
+    """Run the work until a signal cancels it. A second signal exits at once, after `leave` has mended the terminal."""
     task = asyncio.ensure_future(work)
 
     def stop() -> None:
         if task.cancelling():
             leave()
-            # What we have started ends with us.
+            # Lifelines and the reaper end what we have started.
             os._exit(_HURRIED)
         task.cancel()
 

@@ -1,4 +1,4 @@
-"""What is served when the user writes no manifest: one model, by its source, and one service for it."""
+"""The manifests of `modelyard up --model SOURCE`, and of an `up` without any: a Model and its InferenceService."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST: Final = 50
 
 
 def documents_for_source(source: str) -> list[Document]:
-    """Return a Model and an InferenceService for weights anywhere; a path may be relative."""
+    """Return a Model and an InferenceService for a source of weights; BadManifest when it is a file that is missing."""
     text = _absolute(source)
     check_file(text, _OPTION)
     meaning = parse(text)
@@ -62,13 +62,13 @@ def _stem(source: Source) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a name for both objects, and so for the Service, whose name must begin with a letter."""
+    """Return a name for both objects. It becomes that of a Service, which must begin with a letter."""
     clean = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return (clean if clean[:1].isalpha() else f"model-{clean}")[:_LONGEST].strip("-")
 
 
 def _is_gguf(source: Source) -> bool:
-    """Whether llama.cpp serves it. A whole repository says it by its name, as those on the hub do."""
+    """Whether a source is GGUF, which llama.cpp serves. Of a whole repository the name tells, as usual on the hub."""
     if isinstance(source, Hub):
         return source.file.endswith(".gguf") if source.file else "gguf" in source.repo.lower()
     return not (isinstance(source, S3) and source.key.endswith("/"))

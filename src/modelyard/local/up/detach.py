@@ -1,4 +1,4 @@
-"""`modelyard up --detach`: the same in a process of its own, and `modelyard down`, which ends it."""
+"""Start `modelyard up` as a background process (`--detach`), and stop it (`modelyard down`). `commands` calls both."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _STOP_SECONDS: Final = 90.0
 
 
 class DidNotStart(ModelyardError):
-    """The process that should go on in the background has ended."""
+    """The background process has ended before it was ready."""
 
 
 class DidNotStop(ModelyardError):
-    """The process in the background does not end."""
+    """The background process does not end."""
 
 
 def start(
     folder: StateFolder, documents: Sequence[Document], options: Sequence[str], say: Callable[[str], None]
 ) -> None:
-    """Start everything in the background, and return when it is settled. `say` hears what the process says."""
+    """Start the background process, and return when its record says that it is settled; `say` gets its output."""
     log = folder.logs / LOG
     write_private(log, b"")
     process = _spawn(log, [f"--dir={folder.path}", *_files(folder, documents), *options])
     try:
         _until_settled(folder, process, log, say)
     except KeyboardInterrupt:
-        # Whoever stops the start does not want the rest of it in the background.
+        # A user who presses Ctrl-C during the start does not want the rest of it in the background.
         stop(folder, UpRecord(process.pid))
         raise DidNotStart("it was stopped before all was settled; what is stored stays") from None
 
@@ -55,6 +55,7 @@ def _until_settled(
 ) -> None:
     with log.open("rb") as news:
         while True:
+            # Before the output is read: then the last words of a process that has ended are shown, too.
             code, record = process.poll(), folder.read_record()
             lines = news.read().decode(errors="replace").splitlines()
             for line in lines:
@@ -78,7 +79,7 @@ def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _files(folder: StateFolder, documents: Sequence[Document]) -> list[str]:
-    """Hand over what was read: standard input cannot be read twice, and paths may be relative."""
+    """Return the options that hand over the manifests: standard input cannot be read twice, and paths are relative."""
     if not documents:
         return []
     text = rendered(document.body for document in documents)
@@ -92,7 +93,7 @@ def _last(log: Path) -> str:
 
 
 def stop(folder: StateFolder, record: UpRecord) -> None:
-    """Ask it to stop, and return when nothing of it runs any more."""
+    """Send SIGTERM to the background process, and return when it has released the lock of the folder."""
     with suppress(ProcessLookupError):
         os.kill(record.pid, signal.SIGTERM)
     give_up = time.monotonic() + _STOP_SECONDS

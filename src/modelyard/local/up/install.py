@@ -1,6 +1,6 @@
-"""What a cluster needs before the operator can work in it: definitions, roles, priority classes.
+"""Install what the operator needs: CRDs, roles and priority classes, the same objects as in `deploy/`.
 
-The same objects as in `deploy/`, applied at every start, so that a newer Modelyard brings its newer definitions along.
+`machine` calls it at every start, so that a newer Modelyard brings its newer CRDs along.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _WAIT: Final = 0.05
 
 
 async def install(client: Client) -> None:
-    """Apply everything, and return when the API server serves all kinds."""
+    """Apply everything, and return when the API server serves all our kinds."""
+    # First: the service account of the operator is in this namespace.
     await _apply(client, operator.namespace())
     async with asyncio.TaskGroup() as group:
         for body in (*map(crd, ALL), *rbac.for_cluster(ALL), *operator.priority_classes()):
@@ -55,8 +56,8 @@ async def _apply(client: Client, body: Json) -> None:
 
 
 async def is_served(client: Client) -> bool:
-    """Whether all kinds can be listed by whoever the client is."""
-    # For a moment, a new definition is unknown, and then its storage answers 429. A new role needs a moment, too.
+    """Whether the user of a client can list all our kinds."""
+    # A new CRD is unknown for a moment, and then its storage answers 429. A new role takes a moment, too.
     try:
         for kind in ALL:
             await client.list_page(kind.resource, limit=1)

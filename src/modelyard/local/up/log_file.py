@@ -1,4 +1,4 @@
-"""The log of a program that goes on when the disk is full: a line that finds no room is lost, and nothing else."""
+"""The log of `modelyard up` itself, `logs/node.log`, and its set-up. On a full disk lines are lost, not the service."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class LogFile:
-    """A stream for loggers, readable by us only. Whoever logs does not expect that this can fail, and would end."""
+    """A stream for loggers, readable by this user only. It raises no error: code that logs does not expect one."""
 
     def __init__(self, file: Path) -> None:
         self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def write(self, text: str) -> int:
-        """Append, without a buffer that would try again later."""
+        """Append text. There is no buffer, which would raise the error of a full disk at a later write."""
         with suppress(OSError):
             os.write(self._descriptor, text.encode(errors="replace"))
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: nothing is held back."""
+        """Do nothing: there is no buffer."""
 
 
 def log_to(file: Path) -> None:
-    """Keep the log of this process out of what people look at."""
+    """Write the log of this process as JSON to a file, because its terminal shows the progress."""
     stream = cast("TextIO", LogFile(file))
     logging.basicConfig(stream=stream)
     structlog.configure(

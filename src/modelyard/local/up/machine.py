@@ -1,7 +1,7 @@
-"""Everything that runs on one machine, started in the order in which one needs the other and stopped in the reverse.
+"""Run everything that makes this machine a cluster: each part is started after those it needs, and stopped before them.
 
-Control plane, definitions, Services and claims, the node with its pods, the operator. Programs that end by themselves
-are started again. What the user wants to run is not decided here.
+The order is control plane, CRDs, proxy and provisioner, node with its server, operator. Programs that end by themselves
+are started again. `run` runs it, and applies what the user wants to it.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ from modelyard.manifests.rbac import NAME, NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
 
-# Not the machine's own name: pods stay bound to their node, and laptops change their names as they move.
+# Not the hostname: pods stay bound to their node, and laptops change their hostname with the network.
 NODE_NAME: Final = "this-machine"
 _POLL_SECONDS: Final = 0.05
 _OPERATOR_GROUPS: Final = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
 _OPERATOR_FLAGS: Final = (
-    # It is the only one. With a name that stays, it does not wait for the lease of the one before.
+    # It is the only replica. With the same identity at every start, it does not wait for the Lease of the last one.
     "--identity=one-machine",
-    # Nobody asks, and these would listen beyond loopback.
+    # No kubelet probes it and no Prometheus scrapes it, and these ports would listen beyond loopback.
     "--health-port=0",
     "--metrics-port=0",
     # Pods are processes of this user, who may read these files anyway.
     "--allowed-host-path-roots=/",
-    # Pods dial what this user can reach anyway: a server of this machine or of the house may be looked at, too.
+    # Pods can dial whatever this user can, so the operator may check servers of private networks as well.
     "--allowed-remote-hosts=0.0.0.0/0,::/0",
 )
 
 
 class Progress(Protocol):
-    """Who is told how far the start is."""
+    """What shows the user how far the start is; `Screen` does."""
 
     def begin(self, step: str, detail: str = "") -> None:
-        """Hear that a step has begun, or how far it is."""
+        """Show that a step has begun, or how far it is."""
 
     def done(self, step: str, detail: str = "") -> None:
-        """Hear that a step is done."""
+        """Show that a step is done."""
 
     def say(self, line: str) -> None:
-        """Hear something that is worth a line of its own."""
+        """Show a line of its own."""
 
 
 class MachineSettings(Struct, frozen=True):
-    """What is to be started, and where."""
+    """The state folder, the programs and the rules for images of a machine."""
 
     folder: StateFolder
     assets: Path
@@ -77,18 +77,18 @@ class MachineSettings(Struct, frozen=True):
 
 
 class Machine(Struct, frozen=True):
-    """A machine that is up."""
+    """A machine whose control plane, node and operator run."""
 
     controlplane: ControlPlane
     client: Client
-    """The administrator's."""
+    """A client with the rights of the administrator."""
     addresses: PodAddresses
     proxy: ServiceProxy
 
 
 @asynccontextmanager
 async def running_machine(settings: MachineSettings, progress: Progress) -> AsyncIterator[Machine]:
-    """Run everything for as long as the block lasts. If a part of it fails for good, the block is cancelled."""
+    """Run everything while the block lasts. If a part fails for good, the block is cancelled and the error raised."""
     async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
         controlplane = ControlPlane(settings.folder.path, settings.assets)
         transport = HttpTransport(from_kubeconfig([controlplane.kubeconfig]))
@@ -111,6 +111,7 @@ async def _control_plane(
         progress.done("API server", controlplane.url)
         progress.begin("definitions")
         await install(machine.client)
+        # Before the controllers start: they would believe that the pods of the last start are ready.
         await reset_status(machine.client, NODE_NAME)
         progress.done("definitions")
         progress.begin("controllers")
@@ -146,7 +147,7 @@ async def _node(
     async with (
         _background(group, proxy.run(client)),
         _background(group, VolumeProvisioner(client, state).run()),
-        # Processes learn the places of Services when they start.
+        # Before the node: processes learn the addresses of Services when they start, and not later.
         _after(proxy.synced()),
         running_node(node_settings) as pods,
         KubeletServer(state, pods, machine.controlplane.node_trust()).serving(port),
@@ -170,7 +171,7 @@ async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progre
 
 def _operator_program(controlplane: ControlPlane) -> Program:
     """Return the operator as a child process, under the role that `deploy/` gives it in a cluster."""
-    # By certificate: a token of a service account ends after a day, and this may run for weeks.
+    # By certificate: a token of a service account expires after a day, and this may run for weeks.
     kubeconfig = controlplane.client_kubeconfig(f"system:serviceaccount:{NAMESPACE}:{NAME}", _OPERATOR_GROUPS)
     return Program(
         [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *_OPERATOR_FLAGS],
@@ -205,7 +206,7 @@ async def _after(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
 
 
 async def _described(client: Client) -> str:
-    """Wait for the node, and return what it has."""
+    """Wait until the Node shows its capacity, and return that in words."""
     while True:
         try:
             capacity = (await client.get(NODE, Key("", NODE_NAME))).status["capacity"]
@@ -218,7 +219,7 @@ async def _described(client: Client) -> str:
 
 
 def _point_to(link: Path, target: Path) -> None:
-    """Give the administrator's kubeconfig a short name."""
+    """Make a symbolic link to the administrator's kubeconfig, replacing the old one in one step."""
     fresh = link.with_name(f".{link.name}.partial")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target.relative_to(link.parent))

@@ -1,4 +1,4 @@
-"""Questions to a machine that is up, from another process: what runs, and what has it written?"""
+"""Query a running `modelyard up` from another process: its record, its objects, its logs. `commands` calls it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SELECTED: Final = 20
 
 
 class NotUp(ModelyardError):
-    """Nothing runs that could be asked."""
+    """No `modelyard up` runs in the folder, or it is still starting."""
 
 
 class NoLogs(ModelyardError):
-    """Nobody of this name has written anything."""
+    """There are no pods, and no program, of a name."""
 
 
 def running(folder: StateFolder) -> UpRecord:
-    """Return what the `modelyard up` of a folder tells, or say that there is none."""
+    """Return the record of the `modelyard up` of a folder; NotUp when none runs."""
     record = folder.read_record()
     if record is None:
         raise NotUp(f"nothing runs in {folder.path}; start it with `modelyard up`")
@@ -41,20 +41,20 @@ def running(folder: StateFolder) -> UpRecord:
 
 
 async def query_rows(folder: StateFolder) -> list[Row]:
-    """Return all objects of our kinds, as people are shown them."""
+    """Return all objects of our kinds as rows of a table; NotUp when the API cannot be reached yet."""
     items = []
     async with _connected(folder) as client:
         for kind in ALL:
             try:
                 items += (await client.list_page(kind.resource)).items
             except NotFound:
-                # It is starting, and this kind is not defined yet.
+                # The machine is starting, and the CRD of this kind is not applied yet.
                 continue
     return rows(items, folder.service_addresses())
 
 
 async def log_command(folder: StateFolder, namespace: str, name: str, *, follow: bool) -> list[str]:
-    """Return the command that shows what the pods of an object, or a part of ours, have written."""
+    """Return the command that shows the logs of an object's pods or of a program of ours; NoLogs: there are none."""
     part = folder.logs / f"{Path(name).name}.log"
     if part.exists():
         return ["tail", "-n", "+1", *(["-F"] if follow else []), str(part)]
@@ -73,7 +73,7 @@ async def log_command(folder: StateFolder, namespace: str, name: str, *, follow:
         "--prefix",
         "--tail=-1",
         f"--max-log-requests={_SELECTED}",
-        # A container that waits has written nothing, and does not hide what the others have.
+        # The log of a container that waits is an error, which must not hide the logs of the others.
         "--ignore-errors",
         f"--follow={str(follow).lower()}",
     ]

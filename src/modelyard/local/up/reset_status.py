@@ -1,7 +1,8 @@
-"""Take back what is stored of the last start: that its pods are ready, and that they answer.
+"""Reset the status of the last start: its pods are not ready, and its Services have no endpoints.
 
-This has to happen before the controllers run. They would send callers to processes that are gone, and take them back
-from those of this start once they notice. Afterwards whatever is ready is ready by processes of this start.
+`machine` calls it before the controllers start. They would otherwise believe the stored status: Services would send
+callers to processes that are gone, until the node has reported. Afterwards a pod is ready only by a process of this
+start.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Resource
     from modelyard.kube.client import Client
 
-# Those that users write themselves lead to servers of their own, and nobody would write them again.
+# EndpointSlices that users write lead to servers of their own, and no controller would write them again.
 _BY_CONTROLLER: Final = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 _UNTRUE: Final = frozenset({"Ready", "ContainersReady"})
 _ENDED: Final = {"status": "False", "reason": "MachineRestarted", "message": "its processes are started again"}
 
 
 async def reset_status(client: Client, node: str) -> None:
-    """Say of all pods of the node that they are not ready, and empty all lists of those that answer for a Service."""
+    """Mark all pods of the node as not ready, and empty all EndpointSlices of the endpoint controller."""
     async for pod in _all(client, POD, fields=f"spec.nodeName={node}"):
         if stored_condition(pod.status, "Ready").get("status") == Truth.TRUE:
             with suppress(NotFound):

@@ -1,4 +1,7 @@
-"""What people are shown of each object: one row, worked out from its status. Pure."""
+"""One row per object for the table that users see, computed from its status. Pure.
+
+The view of `modelyard up` and the query of `modelyard status` make rows, the screen shows them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _RESTS: Final = "Stopped"
 
 
 class Row(Struct, frozen=True):
-    """One object, as a table shows it."""
+    """One object as the table shows it."""
 
     kind: str
     name: str
@@ -31,27 +34,27 @@ class Row(Struct, frozen=True):
     reason: str
     url: str = ""
     note: str = ""
-    """What goes on, or what to do."""
+    """The progress of a download, or the message of the condition Ready; empty: it is ready."""
     is_current: bool = False
-    """Whether all this is said of the object as it is now."""
+    """Whether the status is that of the newest generation of the object."""
     is_ready: bool = False
     is_settled: bool = False
-    """Whether it is ready, or will not become so by itself."""
+    """Whether it is ready, or will not get ready by itself."""
 
     @property
     def is_as_wanted(self) -> bool:
-        """Whether it is ready, or rests because it was asked to."""
+        """Whether it is ready, or stopped because its spec says so."""
         return self.is_ready or (self.is_settled and self.phase == _RESTS)
 
 
 def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[Row]:
-    """Return the rows of these objects, in the order in which one needs the other."""
+    """Return the rows of these objects: Models first, because the others need them."""
     ordered = sorted(items, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
     return [row(item, service_addresses) for item in ordered]
 
 
 def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
-    """Return the row of one object."""
+    """Return the row of one object, with the loopback address of its Service."""
     status = item.status
     ready, progressing = stored_condition(status, "Ready"), stored_condition(status, "Progressing")
     is_ready = ready.get("status") == Truth.TRUE

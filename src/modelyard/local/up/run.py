@@ -1,4 +1,7 @@
-"""`modelyard up`: start everything, apply what the user asked for, show what becomes of it, until told to stop."""
+"""`modelyard up` in the foreground: start the machine, apply manifests, and show the objects until cancelled.
+
+`commands` calls it.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +39,20 @@ _GOES_ON: Final = "Ctrl-C or `modelyard down` stops everything; the next `modely
 
 
 class Failed(ModelyardError):
-    """What was asked for cannot be had on this machine now."""
+    """The system refuses what `modelyard up` needs; the message says what to do."""
 
 
 class UpRequest(Struct, frozen=True):
-    """What the user asked for."""
+    """What the user asked `modelyard up` for."""
 
     folder: StateFolder
     images: ImageTable
     documents: tuple[Document, ...] = ()
-    """Empty: our own model, unless the folder holds objects already."""
+    """The manifests to apply; empty: our own model, unless the folder holds objects already."""
 
 
 async def run(request: UpRequest, screen: Screen) -> NoReturn:
-    """Be up until cancelled; then stop everything, in the right order."""
+    """Run the machine until cancelled; then stop everything, each part before those that it needs."""
     with explained(request.folder.path), request.folder.held(), screen:
         check_disk(request.folder.path)
         screen.begin("programs")
@@ -65,7 +68,7 @@ async def run(request: UpRequest, screen: Screen) -> NoReturn:
 
 
 class _Serving:
-    """What goes on while everything runs."""
+    """What `modelyard up` does while the machine runs."""
 
     def __init__(self, machine: Machine, settings: MachineSettings, screen: Screen) -> None:
         self._machine, self._folder, self._screen = machine, settings.folder, screen
@@ -87,7 +90,7 @@ class _Serving:
         told = None
         while True:
             service_addresses = self._machine.proxy.service_addresses
-            # A full disk is no reason to stop serving; they are told when there is room again.
+            # A full disk is no reason to stop serving. They are written when there is space again.
             with suppress(OSError):
                 if told != service_addresses:
                     self._folder.write_service_addresses(service_addresses)
@@ -102,14 +105,14 @@ class _Serving:
 
 
 def check_disk(path: Path) -> None:
-    """Refuse to start on a disk that is full: etcd and the API server would fail in ways that explain nothing."""
+    """Raise `Failed` when the disk of a folder is full: the errors of etcd and the API server would not say so."""
     if shutil.disk_usage(path).free < _LEAST_DISK:
         raise _full(path)
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what can go wrong with the machine into one line."""
+    """Turn an OSError in the block into a `Failed` of one line, and a group of errors into its cause."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -134,7 +137,7 @@ def _full(path: Path) -> ModelyardError:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first that is not a mere consequence."""
+    """Return the first error of a group that is not a cancellation, which is only a consequence of another error."""
     for error in group.exceptions:
         found = _first(error) if isinstance(error, BaseExceptionGroup) else error
         if not isinstance(found, asyncio.CancelledError):

@@ -1,7 +1,7 @@
-"""What people see while everything starts, and afterwards.
+"""What users see of `modelyard up`: steps, the table of objects, and the commands to try next.
 
-On a terminal the picture is drawn anew until all is settled. Elsewhere, and from then on, every piece of news is one
-line, so that logs can be read.
+`machine`, `run` and `commands` show everything through it. On a terminal the picture is redrawn until all objects are
+settled. Elsewhere, and from then on, each change is one line, as in a log.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 
 _TITLES: Final = ("kind", "name", "phase", "ready", "reason", "url")
-# Wide enough for an address: without a terminal nobody scrolls.
+# Wide enough for an address: a file has no width that could be asked for.
 _PLAIN_WIDTH: Final = 160
 # On a narrower terminal a table would lose names and addresses.
 _LEAST_WIDTH: Final = 72
-# It would ask a proxy for loopback addresses, too, and a proxy cannot reach them.
+# With one of these set, curl would ask the proxy for loopback addresses, which are not those of the proxy.
 _CURL_PROXIES: Final = ("http_proxy", "all_proxy", "ALL_PROXY")
 _QUESTION: Final = "Which model are you?"
 
@@ -51,7 +51,7 @@ class _Step(msgspec.Struct):
 
 
 class Screen:
-    """Shows how far a start is. Used as a context manager around everything that may say something."""
+    """Shows steps and objects. It is a context manager around all code that shows something."""
 
     def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
         self.console, self._clock, self._began = console, clock, clock()
@@ -70,7 +70,7 @@ class Screen:
         self.freeze()
 
     def freeze(self) -> bool:
-        """Leave the picture as it is, and return whether there is one; what comes later is added below it."""
+        """Stop redrawing, and return whether there is a picture. Later lines are added below it."""
         if not self._live:
             return False
         live, self._live = self._live, None
@@ -99,7 +99,7 @@ class Screen:
             self._line(line)
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show what became of the objects."""
+        """Show the objects: in the picture, or a line for each that has changed."""
         news = [row for row in rows if row not in self._rows and (row.is_current or not row.reason)]
         self._rows = tuple(rows)
         if self._live:
@@ -114,12 +114,12 @@ class Screen:
         tell("objects", f"{ready} of {len(self._rows)} ready")
 
     def _line(self, text: str) -> None:
-        # On a full disk the line is lost. That is no reason to stop what serves.
+        # On a full disk the line is lost. That is no reason to stop serving.
         with suppress(OSError):
             self.console.print(Text(f"{self._clock() - self._began:7.1f} s  {text}"), soft_wrap=True)
 
     def picture(self) -> RenderableType:
-        """Return how far everything is now."""
+        """Return the picture of all steps and objects now."""
         steps = Table.grid(*(Column(no_wrap=True) for _ in range(3)), Column(), padding=(0, 2))
         for step in self._steps.values():
             over = step.ended is not None
@@ -130,13 +130,13 @@ class Screen:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the terminal, or what takes its place."""
+    """Return a console for standard output or standard error; wide if it is no terminal."""
     found = Console(stderr=stderr, highlight=False)
     return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
 
 
 def table(rows: Sequence[Row], width: int) -> RenderableType:
-    """Return objects as a table, and below it what to do about those that are not ready."""
+    """Return objects as a table with their notes below it; as sentences if the terminal is narrow."""
     if width < _LEAST_WIDTH:
         return Group(*(Text(_sentence(row)) for row in rows))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -150,7 +150,7 @@ def table(rows: Sequence[Row], width: int) -> RenderableType:
 
 
 def hints(rows: Sequence[Row], kubeconfig: Path, programs: str) -> list[str]:
-    """Return what to try next: a question to the first service that answers, and how `kubectl` gets here."""
+    """Return the lines with commands to try next: a question to the first service that is ready, and kubectl."""
     served = next((row for row in rows if row.is_ready and row.url.endswith("/chat/completions")), None)
     return [
         *(["Ask it:", f"  {question(served.url)}", ""] if served else []),
@@ -162,7 +162,7 @@ def hints(rows: Sequence[Row], kubeconfig: Path, programs: str) -> list[str]:
 
 
 def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
-    """Show a table of all objects, unless it stands there already, and lines that can be copied as they are."""
+    """Show a table of objects, if there are any, and lines that can be copied into a shell."""
     if rows:
         where.print(_indented(table(rows, where.width)))
     for line in ("", *lines, ""):
@@ -170,7 +170,7 @@ def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
 
 
 def question(url: str) -> str:
-    """Return the command that asks a service who it is."""
+    """Return the curl command that asks a chat service which model it is."""
     body = {"messages": [{"role": "user", "content": _QUESTION}], "temperature": 0}
     data = shlex.quote(msgspec.json.encode(body).decode())
     direct = " --noproxy '*'" if any(map(os.environ.get, _CURL_PROXIES)) else ""
@@ -178,7 +178,7 @@ def question(url: str) -> str:
 
 
 def _in_shell(path: Path) -> str:
-    """Return a path as a shell reads it, short if it is below the user's home."""
+    """Return a path quoted for a shell, with `$HOME` if it is below the home of the user."""
     home = Path.home()
     inside = str(path.relative_to(home)) if path.is_relative_to(home) else ""
     return f'"$HOME/{inside}"' if inside and shlex.quote(inside) == inside else shlex.quote(str(path))

@@ -1,6 +1,7 @@
-"""The state folder of one-machine mode: where everything is kept, who runs in it, and what others may know of that.
+"""The state folder of one-machine mode: its lock, and the files by which other commands find a running `up`.
 
-One `modelyard up` at a time works in a folder. The kernel drops its lock however it ends.
+One `modelyard up` at a time runs in a folder. It holds a lock, which the kernel releases however the process ends, so a
+record is only believed while the lock is held.
 """
 
 from __future__ import annotations
@@ -26,31 +27,31 @@ if TYPE_CHECKING:
     from modelyard.local.node.proxy.service_dns import ServiceAddresses
 
 _LOCK: Final = "up.lock"
-# Whoever only looks holds the lock for a moment.
+# `is_held` takes the lock for a moment: an `up` that starts at that moment must try again.
 _LOCK_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 
 
 class AlreadyUp(ModelyardError):
-    """Another process works in the folder."""
+    """Another `modelyard up` runs in the folder."""
 
 
 class NotOurs(ModelyardError):
-    """The folder holds something else."""
+    """The folder holds files that are not ours."""
 
 
 class UpRecord(Struct, frozen=True):
-    """What a running `modelyard up` tells others."""
+    """What a running `modelyard up` tells other commands, in `up.json`."""
 
     pid: int
     assets: str = ""
-    """The folder of the programs of the control plane, `kubectl` among them."""
+    """The folder of the programs of the control plane, with `kubectl`; empty: not known yet."""
     settled: bool = False
-    """Whether everything that was asked for is ready, or known not to become so by itself."""
+    """Whether all objects are ready, or known not to get ready by themselves."""
 
 
 class StateFolder:
-    """The state folder."""
+    """The state folder of one `modelyard up`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -61,7 +62,7 @@ class StateFolder:
         self._service_addresses = self.path / "places.json"
 
     def prepare(self) -> None:
-        """Make the folder, for our eyes only. A folder with other things in it is left alone."""
+        """Make the folder, readable by this user only; NotOurs when it exists and holds other files."""
         if self.path.is_dir() and not self._lock.exists() and any(self.path.iterdir()):
             raise NotOurs(f"{self.path} is not empty, and not a folder of Modelyard; name another one with --dir")
         private_folder(self.path)
@@ -70,19 +71,20 @@ class StateFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Be the only one in the folder, for as long as the block lasts."""
+        """Hold the lock of the folder while the block lasts; AlreadyUp when another process holds it."""
         self.prepare()
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         try:
             if not _locked(descriptor, _LOCK_SECONDS):
                 raise AlreadyUp(self._already_up())
+            # At once: the record of the last `up` would be believed now that the lock is held.
             self.write_record(UpRecord(os.getpid()))
             yield
         finally:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Whether a `modelyard up` works in the folder now."""
+        """Whether a `modelyard up` runs in the folder now."""
         try:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -96,11 +98,11 @@ class StateFolder:
         return False
 
     def write_record(self, record: UpRecord) -> None:
-        """Let others know."""
+        """Replace the record of the folder."""
         write_private(self._record, msgspec.json.encode(record))
 
     def read_record(self) -> UpRecord | None:
-        """Return what the one who works in the folder tells; None when nobody does."""
+        """Return the record of the `modelyard up` that runs in the folder; None: none runs."""
         if not self.is_held():
             return None
         try:
@@ -109,12 +111,12 @@ class StateFolder:
             return None
 
     def write_service_addresses(self, addresses: ServiceAddresses) -> None:
-        """Let others know where Services are reached."""
+        """Write the addresses of Services, for `modelyard status` in another process."""
         plain = {str(service): {str(port): at for port, at in ports.items()} for service, ports in addresses.items()}
         write_private(self._service_addresses, msgspec.json.encode(plain))
 
     def service_addresses(self) -> ServiceAddresses:
-        """Return where Services are reached, as it was told last."""
+        """Return the addresses of Services as they were written last; empty: not yet."""
         try:
             plain = msgspec.json.decode(self._service_addresses.read_bytes(), type=dict[str, dict[int, HostPort]])
         except (FileNotFoundError, msgspec.MsgspecError):
@@ -131,10 +133,10 @@ class StateFolder:
 
 
 def default_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Return where state is kept when nothing else is said: in the folder for data that the system has for users."""
+    """Return the default state folder: below `XDG_DATA_HOME`, or below `~/.local/share`."""
     if environ.get("XDG_DATA_HOME"):
         return Path(environ["XDG_DATA_HOME"]) / "modelyard"
-    # Also on macOS: scripts of pods meet paths of this folder, and the space in `Application Support` would split them.
+    # Also on macOS: scripts in pods use paths below it, and the space in `Application Support` would split them.
     return home / ".local" / "share" / "modelyard"
 
 

@@ -1,4 +1,7 @@
-"""Start programs again when they end by themselves."""
+"""Restart programs of the control plane, and the operator, when they end by themselves: a static pod's restart policy.
+
+`machine` runs one task per program.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _CALM: Final = 60.0
 
 
 async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
-    """Keep a started program running until cancelled: at once at first, more slowly when it ends again and again."""
+    """Restart a started program whenever it ends, with back-off, until cancelled. `say` gets a line per restart."""
     backoff = Backoff(_FIRST, _LONGEST)
     while True:
         since = time.monotonic()
@@ -28,5 +31,6 @@ async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
             backoff.reset()
         say(f"{program.name} ended by itself and is started again; {program.log} may say why")
         await asyncio.sleep(backoff.delay())
+        # Closes the lifeline of the process that has ended.
         await program.stop()
         await program.start()

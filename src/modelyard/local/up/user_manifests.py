@@ -1,4 +1,4 @@
-"""The manifests that a user names, checked as far as that is possible before anything runs."""
+"""The manifests that a user names, checked as far as possible before anything runs. `commands` reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read_files(names: Iterable[str]) -> list[Document]:
-    """Return all objects of these files, if the weights that they name as files are here."""
+    """Return all objects of these files; BadManifest when one names weights as a file that is missing."""
     read = documents.read_files(names)
     for document in read:
         _check_weights(document)
@@ -24,7 +24,7 @@ def read_files(names: Iterable[str]) -> list[Document]:
 
 
 def _check_weights(document: Document) -> None:
-    """Refuse a Model whose file is not here. All else that may be wrong with it is found out by the operator."""
+    """Raise BadManifest for a Model whose file is missing. The operator finds out what else is wrong with it."""
     body = document.body
     spec = body.get("spec")
     source = spec.get("source") if isinstance(spec, dict) else None
@@ -36,7 +36,7 @@ def _check_weights(document: Document) -> None:
 
 
 def check_file(source: str, what: str) -> None:
-    """Refuse a source that is a file of this machine and is not there."""
+    """Raise BadManifest for a source that is a file of this machine and is missing; `what` names the field."""
     local = parse(source)
     if isinstance(local, Local) and not Path(local.path).is_file():
         raise BadManifest(f"{what}: there is no file {local.path}; correct the path, or put the weights there")

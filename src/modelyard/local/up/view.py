@@ -1,4 +1,4 @@
-"""All objects of our kinds, followed, for whoever wants to show them."""
+"""All objects of our kinds, followed by watches, as rows to show. `run` and `wait_ready` use it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """What there is, and a way to wait for the next change of it."""
+    """The objects of our kinds, and a way to wait for their next change. Made inside an event loop."""
 
     def __init__(self, service_addresses: Callable[[], ServiceAddresses]) -> None:
         self._service_addresses = service_addresses
@@ -29,7 +29,7 @@ class View:
 
     @asynccontextmanager
     async def following(self, client: Client) -> AsyncIterator[None]:
-        """Follow the cluster for as long as the block lasts; it begins when all is known."""
+        """Follow all our kinds while the block lasts. It begins when all their objects are known."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follow(client, Target(each), sink)) for each, sink in self._stores.items()]
             while not all(store.is_filled for store in self._stores.values()):
@@ -41,15 +41,15 @@ class View:
                     task.cancel()
 
     async def change(self) -> None:
-        """Wait until something has changed since the last call."""
+        """Wait until an object has changed since the last call."""
         await self._changed.wait()
         self._changed.clear()
 
     @property
     def items(self) -> list[Stored]:
-        """All objects."""
+        """All objects of our kinds."""
         return [item for store in self._stores.values() for item in store.items.values()]
 
     def rows(self) -> list[Row]:
-        """Return what people are shown."""
+        """Return the rows of all objects."""
         return rows(self.items, self._service_addresses())

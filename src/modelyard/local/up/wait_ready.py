@@ -1,7 +1,7 @@
-"""Wait until everything that was asked for serves, or is known not to by itself.
+"""Wait until all objects are ready and answer, or are known not to get ready by themselves. `run` calls it.
 
-What our objects say of themselves may be from before this start. So nothing counts as serving unless somebody answers,
-which only processes of this start can do (see `reset_status`).
+The stored status may be from before this start, so an object counts as ready only when its Service answers: that is
+only possible with processes of this start (see `reset_status`).
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from modelyard.local.up.screen import Screen
     from modelyard.local.up.view import View
 
-# Trouble that passes by itself is not worth an alarm.
+# A problem that passes within this time is not reported.
 _STUCK_SECONDS: Final = 5.0
-# Of what was wrong in the last start, the operator of this one has yet to say whether it still is.
+# The operator of this start has yet to confirm a problem that was stored by the last one.
 _OLD_SECONDS: Final = 30.0
-# What was applied is seen at once. If nothing is, the files hold none of our kinds.
+# The watch shows an applied object at once. If there is none by then, the manifests hold none of our kinds.
 _NOTHING_SECONDS: Final = 1.0
 _ASK_SECONDS: Final = 0.2
-# Not every server speaks when it is spoken to in HTTP. Then what its probes say has to do.
+# Not every server answers HTTP. After this time its status alone has to do.
 _SILENCE_SECONDS: Final = 30.0
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5)
 
 
 class Unreachable(ModelyardError):
-    """A Service has no place on this machine."""
+    """A Service has no address on this machine."""
 
 
 async def wait_ready(proxy: ServiceProxy, view: View, screen: Screen) -> list[Row]:
-    """Show how far everything is, and return how it came out."""
+    """Show the objects until they are ready or stuck, and return their last rows."""
     give_up, old = None, frozenset(view.rows())
     while True:
         for service, why in proxy.unreachable.items():
@@ -60,7 +60,7 @@ async def wait_ready(proxy: ServiceProxy, view: View, screen: Screen) -> list[Ro
 
 
 def _patience(rows: Sequence[Row], old: Collection[Row]) -> float | None:
-    """Return how long to wait for the next change of objects that do not serve; None: as long as it takes."""
+    """Return the seconds to wait for the next change of objects that are not all ready; None: without a limit."""
     if not rows:
         return _NOTHING_SECONDS
     if not all(row.is_settled for row in rows):
@@ -74,12 +74,12 @@ async def _answer(rows: Sequence[Row]) -> bool:
 
 
 async def answers(session: aiohttp.ClientSession, url: str) -> bool:
-    """Whether somebody answers there. What they say to a question that is none does not matter."""
+    """Whether a server answers at the address of a URL with any status below 500."""
     try:
-        # What it shows is the user's own, and proves nothing here.
+        # Without a check of its certificate, which is the user's own: only whether it answers counts.
         async with session.get(URL(url).with_path("/health"), ssl=False) as answer:
             return answer.status < 500
     except aiohttp.ClientResponseError:
-        return True  # in words that are not HTTP
+        return True  # it answered, but not in HTTP
     except (aiohttp.ClientError, TimeoutError):
         return False

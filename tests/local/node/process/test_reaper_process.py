@@ -130,7 +130,7 @@ async def test_a_pod_deleted_while_there_was_no_node_is_gone_with_the_next(clust
                 await asyncio.sleep(0.02)
 
 
-async def test_a_guardian_that_was_killed_is_replaced(cluster: Cluster, yard: Yard) -> None:
+async def test_a_reaper_process_that_was_killed_is_replaced(cluster: Cluster, yard: Yard) -> None:
     async with _node(cluster, yard) as node:
         await yard.start(shell("exec sleep 600"))
         await yard.ready()
@@ -141,7 +141,7 @@ async def test_a_guardian_that_was_killed_is_replaced(cluster: Cluster, yard: Ya
         await _all_ended(yard)
 
 
-async def test_what_a_killed_node_and_guardian_left_is_ended_by_the_next(cluster: Cluster, yard: Yard) -> None:
+async def test_what_a_killed_node_and_reaper_left_is_ended_by_the_next(cluster: Cluster, yard: Yard) -> None:
     async with _node(cluster, yard) as node:
         await yard.start(shell("echo $$$$; exec sleep 600"))
         await yard.ready()
@@ -178,7 +178,7 @@ async def test_a_killed_api_server_changes_nothing_for_running_pods(cluster: Clu
 
 
 async def _reaper_of(node: int, other_than: int) -> int:
-    """Return the guardian of a node, once there is another one than this."""
+    """Return the reaper process of a node, once there is another one than this."""
     async with asyncio.timeout(30):
         while True:
             for child in Path(f"/proc/{node}/task/{node}/children").read_text().split():
