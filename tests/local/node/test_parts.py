@@ -18,8 +18,8 @@ from modelyard.local.node.hardware import Gpu, Hardware, Pressure, available_mem
 from modelyard.local.node.pods.environment import past_proxies
 from modelyard.local.node.pods.gpus import Gpus
 from modelyard.local.node.pods.pod_worker import grace_left
-from modelyard.local.node.pods.podspec import Container, Port, Probe
 from modelyard.local.node.pods.probes import Tally
+from modelyard.local.node.podspec import Container, Port, Probe
 from modelyard.local.node.process import procfs
 from modelyard.local.node.process.container_record import ContainerRecord, read_record, write_record
 from modelyard.local.node.process.container_state import Terminated

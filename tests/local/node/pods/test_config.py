@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.local.node.pods.config_sources import ConfigMissing
-from modelyard.local.node.pods.podspec import HostPath
 from modelyard.local.node.pods.volumes import _host_path
+from modelyard.local.node.podspec import HostPath
 from modelyard.local.node.storage.provisioner import PROVISIONER
 from tests.local.node.yard import Yard, shell, waiting, yard_of
 

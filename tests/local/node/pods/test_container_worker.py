@@ -10,8 +10,8 @@ import aiohttp
 
 from modelyard.local.node.pods.container_worker import ContainerCallbacks, ContainerWorker
 from modelyard.local.node.pods.launch import Prepared
-from modelyard.local.node.pods.podspec import Container
 from modelyard.local.node.pods.probes import ContainerAccess
+from modelyard.local.node.podspec import Container
 from modelyard.local.node.process.container_state import Terminated
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.storage.pod_folders import PodFolder

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelyard.local.node.pods.pod_status import PodFacts, changed, phase, pod_status
-from modelyard.local.node.pods.podspec import Container, PodSpec
+from modelyard.local.node.podspec import Container, PodSpec
 from modelyard.local.node.process.container_state import (
     CREATING,
     ContainerStatus,

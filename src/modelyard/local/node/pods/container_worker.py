@@ -53,7 +53,7 @@ from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
     from modelyard.local.node.pods.launch import Prepared
-    from modelyard.local.node.pods.podspec import Container, Probe
+    from modelyard.local.node.podspec import Container, Probe
     from modelyard.local.node.storage.pod_folders import ContainerFolder
 
 _FIRST_PAUSE: Final = 1.0

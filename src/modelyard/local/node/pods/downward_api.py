@@ -16,12 +16,12 @@ from modelyard.core.objects import Metadata
 from modelyard.core.quantities import quantity
 from modelyard.local.node.pods.config_sources import ConfigMissing
 from modelyard.local.node.pods.pod_status import HOST
-from modelyard.local.node.pods.podspec import PodSpec
+from modelyard.local.node.podspec import PodSpec
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from modelyard.local.node.pods.podspec import Container, ResourceRef
+    from modelyard.local.node.podspec import Container, ResourceRef
 
 _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 

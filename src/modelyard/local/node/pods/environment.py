@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from modelyard.local.node.pods.config_sources import ConfigSources, Content
     from modelyard.local.node.pods.downward_api import PodContext
-    from modelyard.local.node.pods.podspec import Container, EnvFrom, KeyRef, ValueFrom
+    from modelyard.local.node.podspec import Container, EnvFrom, KeyRef, ValueFrom
 
 Env = dict[str, str]
 

@@ -19,8 +19,8 @@ from modelyard.local.node.pods.config_sources import ConfigMissing, ConfigSource
 from modelyard.local.node.pods.downward_api import gpu_count, memory_limit
 from modelyard.local.node.pods.environment import Env, environment, expand, past_proxies
 from modelyard.local.node.pods.gpus import NVIDIA
-from modelyard.local.node.pods.podspec import Container
 from modelyard.local.node.pods.probes import ContainerAccess, Localize
+from modelyard.local.node.podspec import Container
 from modelyard.local.node.process.images import NoProgram, listening, listening_env
 from modelyard.local.node.process.path_mapping import Mapped, Paths
 from modelyard.local.node.process.podman import PodmanOptions, enter_command, remove_command, run_command
@@ -32,8 +32,8 @@ from modelyard.local.node.storage.pod_folders import ContainerFolder
 if TYPE_CHECKING:
     from modelyard.local.node.pods.downward_api import PodContext
     from modelyard.local.node.pods.node_context import NodeContext
-    from modelyard.local.node.pods.podspec import Mount
     from modelyard.local.node.pods.volumes import Volumes
+    from modelyard.local.node.podspec import Mount
     from modelyard.local.node.proxy.addresses import PodAddress
 
 TERMINATION_LOG: Final = "TERMINATION_LOG"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from modelyard.local.clock import transition_time
-from modelyard.local.node.pods.podspec import PodSpec
+from modelyard.local.node.podspec import PodSpec
 from modelyard.local.node.process.container_state import ContainerStatus, Running, Terminated, Waiting
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ from modelyard.local.node.pods.downward_api import PodContext
 from modelyard.local.node.pods.launch import Launcher
 from modelyard.local.node.pods.pod_events import PodWarnings, event
 from modelyard.local.node.pods.pod_status import OVER, PodFacts, changed, pod_status
-from modelyard.local.node.pods.podspec import pod_spec
 from modelyard.local.node.pods.volumes import Volumes
+from modelyard.local.node.podspec import pod_spec
 from modelyard.local.node.process.container_state import CREATING, INITIALIZING
 from modelyard.local.node.storage.pod_folders import PodFolder
 from modelyard.local.retry import Backoff, pause
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Metadata, Stored
     from modelyard.local.node.pods.node_context import NodeContext
     from modelyard.local.node.pods.pod_events import PodWarning
-    from modelyard.local.node.pods.podspec import Container
     from modelyard.local.node.pods.probes import ContainerAccess
+    from modelyard.local.node.podspec import Container
     from modelyard.local.node.process.container_state import Waiting
 
 _log = structlog.get_logger()

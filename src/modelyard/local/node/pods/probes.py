@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from msgspec import Struct
 
-from modelyard.local.node.pods.podspec import Container, Port, Probe
+from modelyard.local.node.podspec import Container, Port, Probe
 from modelyard.local.node.process.reaper import kill_group
 
 if TYPE_CHECKING:
-    from modelyard.local.node.pods.podspec import Action, HttpGet
+    from modelyard.local.node.podspec import Action, HttpGet
 
 _STARTING_EVERY: Final = 1.0
 # Timers end a little early. A failure that comes this early must still count for its period.

@@ -19,7 +19,7 @@ from modelyard.kube.errors import NotFound
 from modelyard.local.files import private_folder, write_private
 from modelyard.local.node.pods.config_sources import ConfigMissing, ConfigSources
 from modelyard.local.node.pods.downward_api import read_field, read_resource
-from modelyard.local.node.pods.podspec import ClaimSource, HostPath
+from modelyard.local.node.podspec import ClaimSource, HostPath
 from modelyard.local.node.storage.provisioner import PERSISTENT_VOLUME, is_ours, volume_folder
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
     from modelyard.local.node.pods.config_sources import Content
     from modelyard.local.node.pods.downward_api import PodContext
-    from modelyard.local.node.pods.podspec import (
+    from modelyard.local.node.podspec import (
         DownwardSource,
         Item,
         KeysSource,

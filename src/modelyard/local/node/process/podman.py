@@ -18,7 +18,7 @@ from modelyard.local.node.proxy.addresses import PodAddress
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelyard.local.node.pods.podspec import Container
+    from modelyard.local.node.podspec import Container
 
 PROGRAMS: Final = ("podman", "docker")
 _ANSWER_SECONDS: Final = 10.0
