@@ -8,7 +8,7 @@ import random
 import pytest
 
 from modelyard.runtime.backoff import Backoff
-from modelyard.runtime.queue import Queue
+from modelyard.runtime.queue import Queue, SerialLane
 from tests.support.clock import VirtualClock
 
 
@@ -380,3 +380,48 @@ async def test_appointments_that_were_dropped_do_not_pile_up(queue: Queue[str], 
         queue.add("a")
         queue.done(await taken(queue))
     assert len(queue._heap) < 100
+
+
+@pytest.fixture
+def pooled(clock: VirtualClock) -> Queue[str]:
+    """Keys that begin with a p share a pool; each other key is its own."""
+    return Queue(clock, Backoff(), lane_of=lambda key: SerialLane("pool") if key.startswith("p") else key)
+
+
+async def test_of_a_serial_lane_one_key_is_in_work_at_a_time_and_others_go_on(pooled: Queue[str]):
+    for key in ("p1", "p2", "other"):
+        pooled.add(key)
+    assert [await taken(pooled), await taken(pooled)] == ["p1", "other"]
+    (worker,) = await waiting(pooled)
+    assert not worker.done()
+    pooled.done("p1")
+    assert await received(worker) == "p2"
+
+
+async def test_a_key_of_a_serial_lane_that_is_added_during_its_own_work_comes_again(pooled: Queue[str]):
+    pooled.add("p1")
+    assert await taken(pooled) == "p1"
+    pooled.add("p1")
+    (worker,) = await waiting(pooled)
+    pooled.done("p1")
+    assert await received(worker) == "p1"
+
+
+async def test_an_urgent_key_of_a_serial_lane_waits_for_its_turn(pooled: Queue[str]):
+    pooled.add("p1")
+    assert await taken(pooled) == "p1"
+    pooled.add("p2", urgent=True)
+    (worker,) = await waiting(pooled)
+    assert not worker.done()
+    pooled.done("p1")
+    assert await received(worker) == "p2"
+
+
+async def test_a_worker_that_is_cancelled_while_a_serial_lane_is_busy_leaves_its_key_to_another(pooled: Queue[str]):
+    for key in ("p1", "p2"):
+        pooled.add(key)
+    assert await taken(pooled) == "p1"
+    gone, stays = await waiting(pooled, 2)
+    pooled.done("p1")
+    gone.cancel()
+    assert await received(stays) == "p2"
