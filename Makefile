@@ -23,8 +23,8 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(READY) ## deploy/ and the schemas of embedded Kubernetes types, from the code
-	$(BIN)/python tools/generate.py "$(ASSETS)"
+generate: $(READY) ## deploy/ from the code, and what we keep of Kubernetes' own types
+	$(BIN)/python -m tools.generate "$(ASSETS)"
 
 bench: $(READY) ## figures, each as a ratio to a floor measured in the same run
 	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m bench $(ARGS)

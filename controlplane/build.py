@@ -93,14 +93,26 @@ def _build(folder: Path) -> None:
 
 def _compile(go: Path, output: Path) -> None:
     _say("Building the Kubernetes control plane. This happens once and takes 5 to 15 minutes. Fetching its sources ...")
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
-    packages = _output([str(go), "list", "-deps", "."], environment).splitlines()
+    packages = _output([str(go), "list", "-deps", "."], _environment()).splitlines()
     command = [str(go), "build", "-v", *_flags(), "-o", str(output), "."]
-    with subprocess.Popen(command, cwd=MODULE, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=MODULE, env=_environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         complaints = _show_progress(process.stderr, frozenset(packages))
     if process.returncode != 0:
         raise BuildFailed(_explain(complaints))
+
+
+def run_package(name: str) -> str:
+    """Return what a small program of this module prints, for `make generate`.
+
+    Such programs are folders of their own, so they are no part of the control plane nor of the name of its build.
+    """
+    # With the flags of the build, almost all that it needs is compiled already.
+    return _output([str(find_go()), "run", *_flags(), f"./{name}"], _environment())
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 
 
 def _show_progress(lines: IO[str], packages: frozenset[str]) -> list[str]:

@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from controlplane import build
+from modelyard.core import field_types as kept
 from modelyard.local.controlplane import ControlPlane
 from modelyard.manifests.__main__ import main as write_manifests
+from tools import field_types
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Json
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-async def _save_openapi(assets: Path, folder: Path) -> Path:
-    control_plane = ControlPlane(folder / "controlplane", assets, workloads=False, durable=False)
+async def _ask(assets: Path, folder: Path) -> tuple[Json, dict[str, Json]]:
+    """Return what the server publishes: the OpenAPI document of all types, and the definitions of those we compare."""
+    control_plane = ControlPlane(folder, assets, workloads=False, durable=False)
     await control_plane.start()
     try:
-        document = await control_plane.admin.get("/openapi/v2")
+        get = control_plane.admin.get
+        return await get("/openapi/v2"), await field_types.schemas(get)
     finally:
         await control_plane.stop()
-    path = folder / "openapi.json"
-    path.write_bytes(msgspec.json.encode(document))
-    return path
 
 
-def main() -> None:
-    """Renew the embedded Kubernetes types and the files of `deploy/`."""
+def main() -> int:
+    """Renew the types of Kubernetes that we embed and compare, and the files of `deploy/`."""
     parser = argparse.ArgumentParser(description="Write everything that is generated.")
     parser.add_argument("assets", type=Path, help="the folder of the control plane's programs")
     options = parser.parse_args()
+    try:
+        pointers = msgspec.json.decode(build.run_package("fieldtypes"), type=dict[str, list[str]])
+    except build.BuildFailed as failure:
+        sys.stderr.write(f"Nothing generated: {failure}\n")
+        return 1
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
-        document = asyncio.run(_save_openapi(options.assets, Path(folder)))
-        write_manifests(["--openapi", str(document), "--folder", str(ROOT / "deploy")])
+        document, compared = asyncio.run(_ask(options.assets, Path(folder) / "controlplane"))
+        Path(kept.__file__).write_text(field_types.text(compared, pointers), encoding="utf-8")
+        openapi = Path(folder) / "openapi.json"
+        openapi.write_bytes(msgspec.json.encode(document))
+        write_manifests(["--openapi", str(openapi), "--folder", str(ROOT / "deploy")])
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ echo "$1" >> "{folder}/calls"
 case "$1" in
   version) echo "go version go1.{minor}.0 linux/amd64" ;;
   list) printf 'a\\nb\\n' ;;
+  run) for last; do :; done; echo "ran $last" ;;
   build)
     {build}
     while [ "$1" != -o ]; do shift; done
@@ -143,3 +144,11 @@ def test_an_old_go_is_not_used(machine: Machine) -> None:
 
 def test_the_folder_depends_on_the_system_it_was_built_for(machine: Machine) -> None:
     assert machine.run(GOARCH="amd64")[1] != machine.run(GOARCH="arm64")[1]
+
+
+def test_a_small_program_of_the_module_is_run_and_builds_nothing(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert build.run_package("fieldtypes") == "ran ./fieldtypes\n"
+    assert machine.builds == 0

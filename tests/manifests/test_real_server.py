@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from modelyard.core import field_types as kept
 from modelyard.kinds import ALL
 from modelyard.local.raw_client import RawClientError
 from modelyard.manifests import operator
@@ -18,6 +20,7 @@ from modelyard.manifests.install import files
 from modelyard.manifests.openapi import embedded_names, extract, published, text
 from modelyard.manifests.render import documents
 from tests.manifests.toys import TOY
+from tools import field_types
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -90,6 +93,16 @@ async def refused(cluster: Cluster, resource: Resource, namespace: str, spec: Js
 async def test_the_embedded_types_are_those_that_the_server_publishes(cluster: Cluster):
     document = await cluster.controlplane.admin.get("/openapi/v2")
     assert text(extract(document, embedded_names(ALL))) == text(published())
+
+
+async def test_the_compared_types_are_those_that_the_server_publishes(cluster: Cluster):
+    definitions = await field_types.schemas(cluster.controlplane.admin.get)
+    # Which fields are pointers no server tells; tests/api/test_zeros.py asks about them in another way.
+    pointers = {
+        name: [field for field, kind in kept.FIELDS.get(field_types.short(name), {}).items() if kind.startswith("*")]
+        for name in definitions
+    }
+    assert field_types.text(definitions, pointers) == Path(kept.__file__).read_text(encoding="utf-8")
 
 
 async def test_every_crd_is_established_and_structural(installed: Cluster):
