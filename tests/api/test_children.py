@@ -13,18 +13,15 @@ import pytest
 from modelyard.core.diff import fingerprint, first_difference
 from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.resources import Key, Resource
-from modelyard.kube.client import Client
-from modelyard.kube.config import from_kubeconfig
-from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import full_body, in_namespace_of, with_owner
-from tests.core.leaves import changed, counterpart, leaves, may_be_absent, places, removed
+from tests.core.leaves import overlooked
 from tests.kinds.cases import ALL_CASES, named, play
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
-    from modelyard.core.objects import Json, Stored
-    from modelyard.local.cluster import Cluster
+    from modelyard.core.objects import Stored
+    from modelyard.kube.client import Client
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
@@ -43,13 +40,6 @@ PLANNED = dict(different_children())
 CHILDREN = {name: child for name, child in PLANNED.items() if isinstance(child, Child)}
 MADE_ONCE = {name: child for name, child in PLANNED.items() if isinstance(child, CreateOnly)}
 every_child = pytest.mark.parametrize("name", CHILDREN)
-
-
-@pytest.fixture
-async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    connected = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
-    yield connected
-    await connected.close()
 
 
 @pytest.fixture
@@ -79,18 +69,3 @@ async def test_what_is_made_once_is_taken_as_it_is_written(client: Client, owner
     body = in_namespace_of(owner, child.body) if child.shared else with_owner(owner, child.body)
     created = await client.create(child.resource, body)
     assert first_difference(body, created.to_dict()) is None
-
-
-def overlooked(body: Json, live: Json) -> list[str]:
-    """Return the changes to a stored child that would not be put back."""
-    return [what for what, broken in breakages(body, live) if first_difference(body, broken) is None]
-
-
-def breakages(body: Json, live: Json) -> Iterator[tuple[str, Json]]:
-    for path in leaves(body):
-        there = counterpart(body, live, path)
-        yield f"{there} changed", changed(live, there, "something else")
-    for path in places(body):
-        if not may_be_absent(body, path):
-            there = counterpart(body, live, path)
-            yield f"{there} removed", removed(live, there)

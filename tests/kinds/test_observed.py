@@ -15,15 +15,15 @@ from modelyard.kinds.inferenceservice import observed
 SOONER, LATER = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
 
 
-def pod(name: str, image: str, created: str) -> Stored:
-    meta = {"name": name, "namespace": "here", "creationTimestamp": created, "labels": {"pod-template-hash": image}}
+def pod(name: str, image: str, created: str, **spec: Any) -> Stored:
+    meta = {"name": name, "namespace": "here", "creationTimestamp": created, "labels": {"pod-template-hash": name}}
     defaults = {"terminationMessagePath": "/dev/termination-log"}
-    spec = {"containers": [{"name": "server", "image": image, **defaults}], "tolerations": [{"key": "added"}]}
-    return Stored.from_dict(POD, {"metadata": meta, "spec": spec})
+    common = {"containers": [{"name": "server", "image": image, **defaults}], "tolerations": [{"key": "added"}]}
+    return Stored.from_dict(POD, {"metadata": meta, "spec": {**common, **spec}})
 
 
-def deployment(image: str) -> Stored:
-    template = {"spec": {"containers": [{"name": "server", "image": image}], "tolerations": []}}
+def deployment(image: str, **spec: Any) -> Stored:
+    template = {"spec": {"containers": [{"name": "server", "image": image}], "tolerations": [], **spec}}
     body: dict[str, Any] = {
         "metadata": {"name": "chat", "namespace": "here", "generation": 2},
         "spec": {"template": template},
@@ -32,8 +32,8 @@ def deployment(image: str) -> Stored:
     return Stored.from_dict(DEPLOYMENT, body)
 
 
-def latest(image: str, *pods: Stored) -> list[str]:
-    there: dict[Read, tuple[Stored, ...]] = {Owned(DEPLOYMENT): (deployment(image),), Owned(POD): pods}
+def latest(image: str, *pods: Stored, **spec: Any) -> list[str]:
+    there: dict[Read, tuple[Stored, ...]] = {Owned(DEPLOYMENT): (deployment(image, **spec),), Owned(POD): pods}
     found = {read: {one.meta.key: one for one in stored} for read, stored in there.items()}
     return [one.meta.name for one in observed.look(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
 
@@ -45,6 +45,11 @@ def latest(image: str, *pods: Stored) -> list[str]:
 )
 def test_the_pods_that_look_like_the_template_are_the_latest(old: str, new: str) -> None:
     assert latest("new", pod("a", "old", old), pod("b", "new", new)) == ["b"]
+
+
+def test_a_false_that_the_template_states_tells_its_pods_from_those_of_before() -> None:
+    old, new = pod("a", "same", LATER), pod("b", "same", SOONER, automountServiceAccountToken=False)
+    assert latest("same", old, new, automountServiceAccountToken=False, hostNetwork=False) == ["b"]
 
 
 def test_when_none_looks_like_the_template_the_newest_pod_tells() -> None:

@@ -1,58 +1,33 @@
 """Does a stored object already satisfy what we want? Decided without asking the API server.
 
-The server may add fields (defaults, assigned addresses), and others may add entries to lists that have keys. What we
-state must be there with an equal value. The server also drops zeros and respells quantities; neither is a difference.
+`runtime/apply.py` asks it for every child at every look, `kinds/inferenceservice` to find the pods of a template. The
+server may add fields (defaults, assigned addresses), and others may add entries to lists that have keys. What we state
+must be there with an equal value. The server also drops zeros and respells quantities; neither is a difference. Which
+zeros it drops is a matter of the field's type, so the comparison follows the server's own types (`field_types.py`):
+
+    a pointer            zero is a statement: `ready: false` is not the same as no `ready`
+    any other field      zero, false, empty and absent are the same
+    an entry of a map    always a statement: the label `a: ""` is not the same as no label
+    a custom resource    has no Go type: the server keeps all that its schema knows, zeros too
+
+Of a custom resource, lists are compared whole: its schema, which may give them keys, is not known here.
+
+The counterpart in Kubernetes is `equality.Semantic.DeepDerivative`, which takes every zero for no statement.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec import Struct
 
+from modelyard.core.field_types import FIELDS, ROOTS
 from modelyard.core.quantities import quantity
 
 Json = dict[str, Any]
-
-_LIST_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "imagePullSecrets": ("name",),
-    "ownerReferences": ("uid",),
-    "volumeMounts": ("mountPath",),
-    "ports": ("containerPort", "port", "protocol"),
-}
-_POINTERS: Final = frozenset(
-    {
-        "emptyDir",
-        "automountServiceAccountToken",
-        "allowPrivilegeEscalation",
-        "runAsNonRoot",
-        "privileged",
-        "readOnlyRootFilesystem",
-        "runAsUser",
-        "runAsGroup",
-        "fsGroup",
-        "enableServiceLinks",
-        "optional",
-        "controller",
-        "blockOwnerDeletion",
-        "replicas",
-        "minReplicas",
-        "terminationGracePeriodSeconds",
-        "stabilizationWindowSeconds",
-        "defaultMode",
-    }
-)
-"""Fields where zero, false or empty is a statement of its own and not the same as absent."""
-
-_QUANTITY_PARENTS: Final = frozenset({"requests", "limits", "target", "capacity"})
-_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor", "tolerance"})
-
-Path = tuple[str, ...]
 
 
 def fingerprint(body: Json) -> str:
@@ -61,72 +36,183 @@ def fingerprint(body: Json) -> str:
 
 
 def first_difference(wanted: Json, live: Json) -> str | None:
-    """Return the path of the first statement of ours that does not hold in the live object; None: all of them hold."""
-    found = _difference(wanted, live, ())
-    return ".".join(found) or "." if found is not None else None
+    """Return the path of the first statement of ours that does not hold in the live object; None: all of them hold.
+
+    `wanted` says with its `apiVersion` and `kind` which type both are compared as.
+    """
+    found = _root(wanted.get("apiVersion", ""), wanted.get("kind", "")).difference(wanted, live)
+    return None if found is None else found.removeprefix(".") or "."
 
 
-def _difference(wanted: Any, live: Any, path: Path) -> Path | None:
-    if isinstance(wanted, dict):
-        return _dict_difference(wanted, live, path)
-    if isinstance(wanted, list):
-        return _list_difference(wanted, live, path)
-    return None if wanted == live or _same_quantity(wanted, live, path) else path
+class _Type(Protocol):
+    """How values of one type are compared."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        """Return the path from here to the first difference, empty if it is here; None: there is none."""
+
+    def is_zero(self, wanted: Any) -> bool:
+        """Return whether a field of this type that is no pointer is left out when it holds this value."""
 
 
-def _dict_difference(wanted: Json, live: Any, path: Path) -> Path | None:
-    if not isinstance(live, dict):
-        return path
-    for name, value in wanted.items():
-        here = (*path, name)
-        if name not in live:
-            if name in _POINTERS or not _is_zero(value):
-                return here
-        elif (found := _difference(value, live[name], here)) is not None:
-            return found
-    return None
+class _Field(Struct, frozen=True):
+    """The type of a field, and whether the server remembers that its zero was written."""
+
+    type: _Type
+    keeps_zero: bool = False
 
 
-def _is_zero(value: Any) -> bool:
-    return value in (None, "", 0, False) or (isinstance(value, (list, dict)) and not value)
+class _Scalar(Struct, frozen=True):
+    """A string, a number or a boolean."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        return None if wanted == live else ""
+
+    def is_zero(self, wanted: Any) -> bool:
+        return not wanted
 
 
-def _list_difference(wanted: list[Any], live: Any, path: Path) -> Path | None:
-    if not isinstance(live, list):
-        return path
-    keys = _LIST_KEYS.get(path[-1]) if path else None
-    if keys is None or not all(isinstance(item, dict) for item in [*wanted, *live]):
-        return _whole_difference(wanted, live, path)
-    by_key = {_identity(item, keys): item for item in live}
-    for item in wanted:
-        identity = _identity(item, keys)
-        here = _inside(path, identity[0] if identity else "")
-        if identity not in by_key:
-            return here
-        if (found := _difference(item, by_key[identity], here)) is not None:
-            return found
-    return None
+class _Quantity(_Scalar, frozen=True):
+    """A number with a unit, which the server spells in its own way."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        try:
+            return None if wanted == live or quantity(wanted) == quantity(live) else ""
+        except ValueError:
+            return ""
 
 
-def _inside(path: Path, entry: object) -> Path:
-    return (*path[:-1], f"{path[-1]}[{entry}]") if path else (f"[{entry}]",)
+class _Mapping(Struct, frozen=True):
+    """A JSON object of which some fields have types of their own: a struct, a map, a custom resource."""
+
+    fields: dict[str, _Field]
+    others: _Field
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        if not isinstance(wanted, dict) or not isinstance(live, dict):
+            return ""
+        for name, value in wanted.items():
+            there = live.get(name)
+            # Most of what is unequal has only got defaults. What is equal need not be walked through.
+            if value == there:
+                continue
+            field = self.fields.get(name, self.others)
+            if there is None:
+                if field.keeps_zero or not field.type.is_zero(value):
+                    return f".{name}"
+            elif (found := field.type.difference(value, there)) is not None:
+                return f".{name}{found}"
+        return None
+
+    def is_zero(self, wanted: Any) -> bool:
+        return wanted is None or self.difference(wanted, {}) is None
 
 
-def _identity(item: Json, keys: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(item[key] for key in keys if key in item)
+class _WholeList(Struct, frozen=True):
+    """A list that has one owner: nothing may be added to it, and the order counts."""
+
+    items: _Type
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        if not isinstance(wanted, list) or not isinstance(live, list) or len(wanted) != len(live):
+            return ""
+        for at, (value, there) in enumerate(zip(wanted, live, strict=True)):
+            if value != there and (found := self.items.difference(value, there)) is not None:
+                return f"[{at}]{found}"
+        return None
+
+    def is_zero(self, wanted: Any) -> bool:
+        return not wanted
 
 
-def _whole_difference(wanted: list[Any], live: list[Any], path: Path) -> Path | None:
-    if len(wanted) != len(live):
-        return path
-    pairs = enumerate(zip(wanted, live, strict=True))
-    differences = (_difference(one, other, _inside(path, at)) for at, (one, other) in pairs)
-    return next((found for found in differences if found is not None), None)
+class _KeyedList(Struct, frozen=True):
+    """A list to which others may add entries, because a key tells whose is whose."""
+
+    items: _Type
+    keys: dict[str, str | None]
+    """The fields that make up the key, and what the server takes for one that is left out."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        if not isinstance(wanted, list) or not isinstance(live, list):
+            return ""
+        entries = {self._key(there): there for there in live}
+        for value in wanted:
+            key = self._key(value)
+            if key not in entries:
+                return f"[{key[0]}]"
+            if (found := self.items.difference(value, entries[key])) is not None:
+                return f"[{key[0]}]{found}"
+        return None
+
+    def is_zero(self, wanted: Any) -> bool:
+        return not wanted
+
+    def _key(self, entry: Json) -> tuple[Any, ...]:
+        return tuple([entry.get(name) or default for name, default in self.keys.items()])
 
 
-def _same_quantity(wanted: Any, live: Any, path: Path) -> bool:
-    is_quantity = path and (path[-1] in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_PARENTS))
-    try:
-        return bool(is_quantity) and quantity(wanted) == quantity(live)
-    except ValueError:
-        return False
+class _Set(Struct, frozen=True):
+    """A list of scalars to which others may add."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        if not isinstance(wanted, list) or not isinstance(live, list):
+            return ""
+        return next((f"[{value}]" for value in wanted if value not in live), None)
+
+    def is_zero(self, wanted: Any) -> bool:
+        return not wanted
+
+
+class _Untyped(_Scalar, frozen=True):
+    """Any JSON value. Nothing of it is dropped, not even a zero."""
+
+    def difference(self, wanted: Any, live: Any) -> str | None:
+        if isinstance(wanted, dict):
+            return _UNTYPED_MAPPING.difference(wanted, live)
+        if isinstance(wanted, list):
+            return _UNTYPED_LIST.difference(wanted, live)
+        return None if wanted == live else ""
+
+
+_SCALAR: Final = _Scalar()
+_UNTYPED: Final = _Untyped()
+_UNTYPED_MAPPING: Final = _Mapping({}, _Field(_UNTYPED, keeps_zero=True))
+_UNTYPED_LIST: Final = _WholeList(_UNTYPED)
+
+
+@cache
+def _root(api_version: str, kind: str) -> _Type:
+    if name := ROOTS.get((api_version, kind)):
+        return _type(name)
+    return _Mapping({"metadata": _field("meta.v1.ObjectMeta")}, _UNTYPED_MAPPING.others)
+
+
+def _field(expression: str, *, shared: bool = True) -> _Field:
+    return _Field(_type(expression.removeprefix("*"), shared=shared), keeps_zero=expression.startswith("*"))
+
+
+@cache
+def _type(expression: str, *, shared: bool = True) -> _Type:
+    """Return the type that `field_types.py` writes like this; shared: others may have a part in it."""
+    if expression.startswith("["):
+        keys, _, items = expression.removeprefix("[").partition("]")
+        return _list(keys, items, shared=shared)
+    if expression.startswith("{}"):
+        return _Mapping({}, _Field(_type(expression.removeprefix("{}"), shared=shared), keeps_zero=True))
+    if expression in _PRIMITIVES:
+        return _PRIMITIVES[expression]
+    fields = {name: _field(inner, shared=shared) for name, inner in FIELDS[expression].items()}
+    return _Mapping(fields, _Field(_SCALAR))
+
+
+def _list(keys: str, items: str, *, shared: bool) -> _Type:
+    # What is inside of a list with one owner has that owner too, keys or not. If others could add to the addresses of
+    # an endpoint, they would get its traffic.
+    if not keys or not shared:
+        return _WholeList(_type(items, shared=False))
+    if keys == "set":
+        return _Set()
+    names = (key.partition("=") for key in keys.split(","))
+    return _KeyedList(_type(items), {name: default or None for name, _, default in names})
+
+
+_PRIMITIVES: Final[dict[str, _Type]] = {"": _SCALAR, "quantity": _Quantity(), "any": _UNTYPED}

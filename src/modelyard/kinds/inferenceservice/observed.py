@@ -100,7 +100,7 @@ def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]
         return ()
     # A pod may be of an earlier template and yet the newest: it is replaced, or both were made in the same second.
     template = _template(deployment)
-    alike = [pod for pod in pods if first_difference(template, _body(pod)) is None]
+    alike = [pod for pod in pods if first_difference(template, pod.to_dict()) is None]
     if not alike and _has_made_none(deployment):
         return ()
     newest = max(alike or pods, key=lambda pod: pod.meta.creation_timestamp or "")
@@ -109,15 +109,11 @@ def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]
 
 
 def _template(deployment: Stored) -> Json:
-    """Return what pods are made from, as far as it tells one template from another."""
+    """Return the Pod that a template asks for, as far as it tells one template from another."""
     template = deployment.spec.get("template", {})
     spec = {name: value for name, value in template.get("spec", {}).items() if name not in _ADDED_TO}
-    meta = template.get("metadata", {})
-    return {"labels": meta.get("labels", {}), "annotations": meta.get("annotations", {}), "spec": spec}
-
-
-def _body(pod: Stored) -> Json:
-    return {"labels": pod.meta.labels or {}, "annotations": pod.meta.annotations or {}, "spec": pod.spec}
+    meta = {name: template.get("metadata", {}).get(name, {}) for name in ("labels", "annotations")}
+    return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": meta, "spec": spec}
 
 
 def _has_made_none(deployment: Stored) -> bool:
