@@ -13,6 +13,7 @@ from modelyard.core.source import cache_key
 from modelyard.engines.contract import Loads
 from modelyard.kinds.model.api import Format, ModelSpec, SourceSecret
 from modelyard.kinds.model.sizes import size_text
+from modelyard.kinds.shared.fetch_container import cache
 from modelyard.kinds.shared.model_volumes import Storage, Wanted, joined, storage, unfit
 
 Json = dict[str, Any]
@@ -28,7 +29,7 @@ PER_SERVICE = Policy(cache_mode=CacheMode.PER_SERVICE, cache_access=AccessMode.M
 
 def stored(source: str, loads: Loads = Loads.FILE, policy: Policy = USUAL, **how: Any) -> Storage:
     spec = ModelSpec(source=source, format=how.pop("format", Format.GGUF))
-    return storage(Wanted("team", "tiny", spec), loads, policy, "chat", **how)
+    return storage(Wanted("team", "tiny", spec), loads, policy, cache(policy, "chat"), **how)
 
 
 def folder(source: str) -> str:
@@ -132,7 +133,7 @@ def test_the_token_of_an_engine_reaches_the_downloader() -> None:
 def test_a_secret_is_given_only_to_a_downloader_that_uses_the_network() -> None:
     for source, expected in ((WEB, [{"secretRef": {"name": "s"}}]), (LOCAL, None)):
         spec = ModelSpec(source=source, source_secret_ref=SourceSecret("s"))
-        found = storage(Wanted("team", "tiny", spec), Loads.FILE, Policy(), "chat")
+        found = storage(Wanted("team", "tiny", spec), Loads.FILE, USUAL, cache(USUAL, "chat"))
         assert found.init[0].get("envFrom") == expected
 
 

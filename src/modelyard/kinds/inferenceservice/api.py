@@ -110,6 +110,26 @@ class Resources(Struct, frozen=True, rename="camel"):
         Amount,
         Meta(description="Memory request where weights or KV cache stay in system memory. It wins over memory."),
     ] = ""
+    ephemeral_storage: Annotated[
+        Amount, Meta(description="Request and limit of disk space of the node, such as 50Gi.")
+    ] = ""
+
+
+class ModelCache(Struct, frozen=True, rename="camel"):
+    """Where the pods of one service keep the weights that they fetch."""
+
+    persistence: Annotated[
+        Literal["Cached", "Ephemeral"],
+        Meta(description="Ephemeral: each pod fetches them anew, into an emptyDir; set resources.ephemeralStorage."),
+    ] = "Cached"
+    claim_name: Annotated[
+        str,
+        Meta(
+            description="A claim of the same namespace to use instead of the cluster's cache. It must exist.",
+            max_length=253,
+            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        ),
+    ] = ""
 
 
 class ProbeOverrides(Struct, frozen=True, rename="camel"):
@@ -141,6 +161,10 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     resources: Annotated[Resources, Meta(description="What one pod needs.")] = Resources()
     skip_model_init: Annotated[
         bool | None, Meta(description="Fetch no weights: the image has them, or the engine fetches them itself.")
+    ] = None
+
+    model_cache: Annotated[
+        ModelCache | None, Meta(description="Where fetched weights are kept. Left out: in the cluster's cache.")
     ] = None
 
     image: Annotated[

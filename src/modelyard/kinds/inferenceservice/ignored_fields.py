@@ -13,6 +13,7 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
+from modelyard.kinds.inferenceservice import model_cache
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu
@@ -86,6 +87,7 @@ def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Probl
         yield from _gpu_memory(what.devices)
     if what:
         yield from _elsewhere(spec, what.port)
+        yield from model_cache.ignored(spec, what.storage)
     yield from _outdone(spec)
     yield from _metrics(spec)
 

@@ -22,6 +22,7 @@ HOME = "/home/modelyard"
 FREE_PORTS = 1024
 """Below, only root may listen, unless the pod says otherwise. Text Generation Inference is used to 80."""
 ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+_DISK = "ephemeral-storage"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
 
 
@@ -71,10 +72,11 @@ def container(spec: InferenceServiceSpec, what: Serving, scratch: dict[str, Json
 
 
 def resources(spec: InferenceServiceSpec, what: Serving) -> Json:
-    """Return requests of CPU and memory, and a limit of GPUs, from which Kubernetes derives the request."""
+    """Return requests of CPU and memory, and limits of GPUs and disk space, which are requests too."""
     asked = spec.resources
-    requests = {"cpu": asked.cpu, "memory": asked.host_memory or asked.memory}
-    limits = {what.devices.resource: str(what.devices.count)} if what.devices.count else {}
+    requests = {"cpu": asked.cpu, "memory": asked.host_memory or asked.memory, _DISK: asked.ephemeral_storage}
+    gpus = {what.devices.resource: str(what.devices.count)} if what.devices.count else {}
+    limits = pods.without_empty({**gpus, _DISK: asked.ephemeral_storage})
     return pods.without_empty({"requests": pods.without_empty(requests), "limits": limits})
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, naming, references
+from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, model_cache, naming, references
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import model_volumes
 
@@ -27,5 +27,6 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
             yield Named(MODEL, reference.name)
         if reference and reference.spec:
             yield from model_volumes.reads(reference.spec)
+    yield from model_cache.reads(service.spec)
     yield from gpu_queue.reads(service, seen)
     yield from fetch_progress.reads(service, seen)

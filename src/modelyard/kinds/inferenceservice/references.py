@@ -17,6 +17,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
+from modelyard.kinds.inferenceservice import model_cache
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.model.api import Accelerator, ModelSpec
 from modelyard.kinds.shared import model_volumes
@@ -58,8 +59,10 @@ def draft(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
 
 
 def trouble(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
-    """Return why the Models that a service names may not be served (yet); None: they may."""
-    return next((problem for one in named if one and (problem := _trouble(one, spec, seen))), None)
+    """Return why Models may not be served (yet), or have no place for their weights; None: they may be served."""
+    found = [one for one in named if one]
+    problem = next((problem for one in found if (problem := _trouble(one, spec, seen))), None)
+    return problem or model_cache.trouble(spec, [one.spec for one in found if one.spec], seen)
 
 
 def _look_up(name: str, field: str, seen: Seen) -> Reference:
@@ -92,7 +95,8 @@ def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Pr
         )
     if problem := model_volumes.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
-    return _waiting(name, reference.stored) if reference.spec.prefetch else None
+    awaited = reference.spec.prefetch and not model_cache.is_own(spec)
+    return _waiting(name, reference.stored) if awaited else None
 
 
 def _waiting(name: str, stored: Stored) -> Problem | None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from modelyard.core import names
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
+from modelyard.kinds.inferenceservice import model_cache
 from modelyard.kinds.shared import fetch_container, fetch_report, gpu, model_volumes
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.model_volumes import Storage
@@ -92,8 +93,8 @@ def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Po
     return model_volumes.storage(
         model_volumes.Wanted(meta.namespace, model.name, model.spec),
         ENGINES[spec.runtime].loads,
-        policy,
-        meta.name,
+        model_cache.policy(spec, policy),
+        model_cache.volume(spec, meta.name, policy),
         skip_init=bool(spec.skip_model_init),
         prefix=prefix,
         env=_access(spec),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAME_LIMIT = 63
 IMAGE_NEEDED = ("generic", "personaplex")
 SCALED_BY = ("cpu", "memory")
+_ATTRIBUTES = {"gpuMemory": "gpu_memory", "hostMemory": "host_memory", "ephemeralStorage": "ephemeral_storage"}
 _NAME = re.compile(r"[a-z]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -39,12 +40,24 @@ def _image_rule() -> Rule:
 
 
 def _amount_rule(name: str) -> Rule:
-    attribute = {"gpuMemory": "gpu_memory", "hostMemory": "host_memory"}.get(name, name)
+    attribute = _ATTRIBUTES.get(name, name)
     return Rule(
         cel="self == '' || (isQuantity(self) && !quantity(self).isLessThan(quantity('0')))",
         message=f"spec.resources.{name} must be a quantity such as 500m, 2 or 4Gi, and not less than 0",
         field=f"spec.resources.{name}",
         holds=lambda spec, _: _is_amount(getattr(spec.resources, attribute)),
+    )
+
+
+def _cache_rule() -> Rule:
+    return Rule(
+        cel="self.persistence != 'Ephemeral' || !has(self.claimName) || self.claimName == ''",
+        message="spec.modelCache.claimName must not be set with the persistence Ephemeral, which keeps nothing",
+        field="spec.modelCache.claimName",
+        holds=lambda spec, _: (
+            not spec.model_cache or spec.model_cache.persistence != "Ephemeral" or not spec.model_cache.claim_name
+        ),
+        at="spec.modelCache",
     )
 
 
@@ -91,6 +104,7 @@ _SCALING_RULES = (
 RULES = (
     _name_rule(),
     _image_rule(),
-    *(_amount_rule(name) for name in ("cpu", "memory", "hostMemory", "gpuMemory")),
+    *(_amount_rule(name) for name in ("cpu", "memory", "hostMemory", "gpuMemory", "ephemeralStorage")),
+    _cache_rule(),
     *_SCALING_RULES,
 )

@@ -92,6 +92,10 @@ class Gpu(Struct, frozen=True, rename="camel"):
     vendor: Annotated[
         Literal["nvidia", "amd", "intel"], Meta(description="Which resource is asked for, and which image is used.")
     ] = "nvidia"
+    runtime: Annotated[
+        Literal["vulkan", "rocm"] | None,
+        Meta(description="What AMD GPUs are used with: rocm. vulkan has no effect; set the service's image for it."),
+    ] = None
     layers: Annotated[
         int, Meta(description="How many layers llama.cpp puts on GPUs. 0 or -1: all.", ge=-1, le=2**31 - 1)
     ] = 0

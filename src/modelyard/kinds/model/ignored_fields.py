@@ -9,6 +9,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.source import Claim, Local, is_collection, parse
 from modelyard.kinds.model import prefetch
 from modelyard.kinds.model.api import Accelerator, Format, Gpu, RefreshPolicy
+from modelyard.kinds.shared.gpu import AMD, vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,7 @@ def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
             "resourceName": gpu.resource_name,
             "tolerationKey": gpu.toleration_key,
             "sharding": gpu.sharding,
+            "runtime": gpu.runtime,
         }
         yield from ((f"spec.hardware.gpu.{name}", _ONLY_PODS) for name, value in of_pods.items() if value)
         return
@@ -49,6 +51,10 @@ def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
     yield from ((f"spec.hardware.{name}", _ONLY_MACS) for name, value in of_macs.items() if value)
     if gpu.enabled is not None and gpu.enabled != (gpu.count > 0):
         yield "spec.hardware.gpu.enabled", "spec.hardware.gpu.count alone decides how many GPUs a pod gets"
+    if gpu.runtime and vendor(hardware) != AMD:
+        yield "spec.hardware.gpu.runtime", "only GPUs of amd leave a choice"
+    elif gpu.runtime == "vulkan":
+        yield "spec.hardware.gpu.runtime", "our image for GPUs of amd uses rocm; set spec.image of the InferenceService"
 
 
 def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:

@@ -177,9 +177,8 @@ def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
 def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:
     """Return how weights get into a pod whose engine is the usual one for their format."""
     loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
-    return model_volumes.storage(
-        model_volumes.Wanted(model.meta.namespace, model.meta.name, model.spec), loads, policy, ""
-    )
+    wanted = model_volumes.Wanted(model.meta.namespace, model.meta.name, model.spec)
+    return model_volumes.storage(wanted, loads, policy, fetch_container.cache(policy, ""))
 
 
 def _body(model: Object[ModelSpec], seen: Seen) -> Json:

@@ -41,11 +41,15 @@ class Fetched(Struct, frozen=True):
     words: tuple[str, ...]
     """What its downloader was told first."""
     container: str = fetch_report.CONTAINER
+    shared: bool = False
+    """Whether there is a cache that services share. What a service keeps elsewhere may go without a trace."""
 
     def __call__(self, pod: Stored) -> tuple[str, fetch_report.Report] | None:
         """Return when the pod was created and what it reports; None: nothing yet, or of other weights."""
         report = fetch_report.report(pod, self.container)
         if report is None or (report.problem is None and not report.file):
+            return None
+        if self.shared and fetch_container.kept_on(pod) not in ("", fetch_container.SHARED_CLAIM):
             return None
         if self.words != self._told(pod)[: len(self.words)]:
             return None
@@ -87,11 +91,16 @@ def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fet
     words = fetch_container.recognised_by(
         fetch_container.Order(meta.namespace, meta.name, spec, source, Loads.FILE), policy
     )
-    name = names.short(meta.name)
+    name, shared = names.short(meta.name), _is_shared(policy)
+    drafted = Fetched(words, fetch_report.DRAFT_CONTAINER, shared)
     return (
-        Every(POD, Fetched(words), meta.namespace, Selector(((MODEL_LABEL, name),))),
-        Every(POD, Fetched(words, fetch_report.DRAFT_CONTAINER), meta.namespace, Selector(((DRAFT_LABEL, name),))),
+        Every(POD, Fetched(words, shared=shared), meta.namespace, Selector(((MODEL_LABEL, name),))),
+        Every(POD, drafted, meta.namespace, Selector(((DRAFT_LABEL, name),))),
     )
+
+
+def _is_shared(policy: Policy) -> bool:
+    return bool(policy.cache_path) and policy.cache_mode is CacheMode.SHARED
 
 
 def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
@@ -104,9 +113,8 @@ def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
 def has_cache(seen: Seen, since: str) -> bool:
     """Whether there is a cache that outlives pods and services, and was there at that time: a newer one is empty."""
     claim = seen.one(CACHE)
-    shared = seen.policy.cache_path and seen.policy.cache_mode is CacheMode.SHARED
     # One that is being deleted goes only when no pod names it any more, and a Job that is done still has a pod.
-    if not shared or claim is None or claim.meta.deleting:
+    if not _is_shared(seen.policy) or claim is None or claim.meta.deleting:
         return False
     # All times of the API are in UTC and of one form, so that the text tells which is earlier.
     return not since or (claim.meta.creation_timestamp or "") <= since

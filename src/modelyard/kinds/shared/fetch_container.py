@@ -26,6 +26,8 @@ from modelyard.kinds.shared.fetch_report import CONTAINER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from modelyard.core.objects import Stored
+
 Json = dict[str, Any]
 
 USER: Final = 1000
@@ -42,6 +44,14 @@ _CACHE, _NO_CACHE, _HOME, _CERTIFICATES, _HOST = (
 )
 _MODELS: Final = "/models"
 _MOST_PARTS: Final = 200
+
+
+class Cache(Struct, frozen=True):
+    """The volume that weights are fetched onto."""
+
+    volume: Json
+    claims: tuple[CreateOnly, ...] = ()
+    """What must exist first, and is created if it does not."""
 
 
 class Order(Struct, frozen=True):
@@ -133,11 +143,16 @@ def plain(name: str) -> str:
     return clean or "model"
 
 
-def weights_volume(policy: Policy, service: str) -> Json:
-    """Return the volume that weights are fetched onto: the cache, or a folder that lives and dies with the pod."""
+def cache(policy: Policy, service: str, *, claim: str = "", limit: str = "") -> Cache:
+    """Return the volume that weights are fetched onto: the cache, or a folder that lives and dies with the pod.
+
+    `claim` is one of the user's own, which is never created, and `limit` is how large the folder of a pod may become.
+    """
     if not policy.cache_path:
-        return {"name": _NO_CACHE, "emptyDir": {}}
-    return {"name": _CACHE, "persistentVolumeClaim": {"claimName": _claim_name(policy, service)}}
+        return Cache({"name": _NO_CACHE, "emptyDir": pods.without_empty({"sizeLimit": limit})})
+    name = claim or _claim_name(policy, service)
+    volume = {"name": _CACHE, "persistentVolumeClaim": {"claimName": name}}
+    return Cache(volume, () if claim else (_claim(policy, name),))
 
 
 def other_volumes(order: Order, policy: Policy) -> Iterator[Json]:
@@ -149,12 +164,9 @@ def other_volumes(order: Order, policy: Policy) -> Iterator[Json]:
         yield {"name": _host(order), "hostPath": {"path": order.source.path, "type": "File"}}
 
 
-def claims(policy: Policy, service: str) -> tuple[CreateOnly, ...]:
+def _claim(policy: Policy, name: str) -> CreateOnly:
     """Return the claim of the cache. The shared one belongs to nobody and is never changed."""
-    if not policy.cache_path:
-        return ()
     shared = policy.cache_mode is CacheMode.SHARED
-    name = _claim_name(policy, service)
     labels = {
         names.NAME_LABEL: "llmkube",
         "app.kubernetes.io/component": "model-cache",
@@ -172,7 +184,13 @@ def claims(policy: Policy, service: str) -> tuple[CreateOnly, ...]:
         # An empty class would mean "no class"; only left out does it mean the cluster's default.
         "spec": pods.without_empty(spec),
     }
-    return (CreateOnly(VOLUME_CLAIM, name, body, shared=shared),)
+    return CreateOnly(VOLUME_CLAIM, name, body, shared=shared)
+
+
+def kept_on(pod: Stored) -> str:
+    """Return the claim that a pod keeps fetched weights on; empty when it keeps them on none."""
+    claims = {one.get("name"): one.get("persistentVolumeClaim", {}) for one in pod.spec.get("volumes", ())}
+    return str(claims.get(_CACHE, {}).get("claimName", ""))
 
 
 def _claim_name(policy: Policy, service: str) -> str:

@@ -92,6 +92,13 @@ def unfit(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Problem | None:
     return None
 
 
+def fetches(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> bool:
+    """Return whether a pod whose engine loads like this fetches the weights before the engine starts."""
+    on_a_mac = spec.hardware.accelerator is Accelerator.METAL
+    by_itself = skip_init or loads in (Loads.ITSELF, Loads.NOTHING)
+    return not on_a_mac and not by_itself and not isinstance(understood(spec), Claim)
+
+
 def understood(spec: ModelSpec) -> Source | None:
     """Return what the source means; None when it means nothing."""
     try:
@@ -102,7 +109,7 @@ def understood(spec: ModelSpec) -> Source | None:
 
 def _source_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
     if isinstance(source, Claim):
-        return _claim_trouble(source, seen)
+        return claim_trouble(source.claim, "spec.source", seen)
     if spec.hardware.accelerator is Accelerator.METAL:
         return None
     if fetch_container.is_lonely_part(source):
@@ -114,13 +121,14 @@ def _source_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | No
     return _local_trouble(source, seen.policy.local_roots) if isinstance(source, Local) else None
 
 
-def _claim_trouble(source: Claim, seen: Seen) -> Problem | None:
-    claim = seen.one(Named(VOLUME_CLAIM, source.claim))
+def claim_trouble(name: str, field: str, seen: Seen) -> Problem | None:
+    """Return why a claim that a field names cannot be mounted; None: it can, as far as is known."""
+    claim = seen.one(Named(VOLUME_CLAIM, name))
     if claim is None:
-        message = f"the claim {source.claim} that spec.source names does not exist in this namespace"
-        return Problem(Reason.PVC_NOT_FOUND, message, "create it, or correct spec.source")
+        message = f"the claim {name} that {field} names does not exist in this namespace"
+        return Problem(Reason.PVC_NOT_FOUND, message, f"create it, or correct {field}")
     if claim.status.get("phase") == "Lost":
-        message = f"the claim {source.claim} has lost its volume"
+        message = f"the claim {name} has lost its volume"
         return Problem(Reason.PVC_LOST, message, "restore the volume, or put the weights on another claim")
     return None
 
@@ -149,14 +157,14 @@ def storage(
     model: Wanted,
     loads: Loads,
     policy: Policy,
-    service: str,
+    cache: fetch_container.Cache,
     *,
     skip_init: bool = False,
     prefix: str = "",
     env: tuple[Json, ...] = (),
     user: int = 0,
 ) -> Storage:
-    """Return how the weights of a model get into a pod of a service.
+    """Return how the weights of a model get into a pod, by way of a cache if they are fetched.
 
     `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it
     (0: nobody was asked for). Only of models without `trouble`, for engines that are not `unfit`.
@@ -169,13 +177,12 @@ def storage(
     if loads is Loads.ITSELF or skip_init:
         return _left_to_the_engine(source)
     order = fetch_container.Order(model.namespace, model.name, model.spec, source, loads, prefix)
-    volume = fetch_container.weights_volume(policy, service)
     return Storage(
         model=fetch_container.path(order, policy),
-        volumes=(volume, *fetch_container.other_volumes(order, policy)),
-        mounts=({"name": volume["name"], "mountPath": fetch_container.root(policy), "readOnly": True},),
+        volumes=(cache.volume, *fetch_container.other_volumes(order, policy)),
+        mounts=({"name": cache.volume["name"], "mountPath": fetch_container.root(policy), "readOnly": True},),
         init=(fetch_container.container(order, policy, env, user),),
-        claims=fetch_container.claims(policy, service),
+        claims=cache.claims,
     )
 
 
