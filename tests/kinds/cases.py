@@ -8,6 +8,7 @@ namespace, UID, version, and, for children and pods, that they belong to the obj
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,8 @@ class Situation(Struct, frozen=True):
 def cases(kind: Kind) -> Iterator[tuple[str, Case]]:
     """Return all cases of a kind, each with the name of its file."""
     for file in sorted((FOLDER / kind.name / "cases").glob("*.yaml")):
-        for body in yaml.safe_load_all(file.read_text()):
+        # PyYAML's own parser in Python needs ten times as long, in each process of a test run.
+        for body in yaml.load_all(file.read_text(), yaml.CSafeLoader):
             yield file.stem, msgspec.convert(body, Case)
 
 
@@ -240,3 +242,13 @@ def named(chosen: Iterable[tuple[Kind, str, Case]]) -> Iterator[tuple[str, Kind,
     """Return cases with the names under which the test run shows them."""
     for kind, file, case in chosen:
         yield f"{kind.name}/{file}: {case.why}", kind, case
+
+
+VALID_CASES = {name: (kind, case) for name, kind, case in named(ALL_CASES) if not case.invalid}
+"""Every case with an object that can be planned for, by name."""
+
+
+@cache
+def played(name: str) -> Situation:
+    """Return one of the valid cases played through, the same for all tests of a process: they may not change it."""
+    return play(*VALID_CASES[name])

@@ -1,4 +1,8 @@
-"""What holds of every kind in every situation that a case file describes."""
+"""What holds of every kind in every situation that a case file describes.
+
+A check is written for one case and becomes one test for each kind: single tests would be many thousands, and cost more
+than what they check.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ from modelyard.core.resources import SERVICE
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Asked, Every
 from modelyard.runtime.apply import full_body
-from tests.kinds.cases import ALL_CASES, named, play
+from tests.kinds.cases import VALID_CASES, play, played
 from tests.kinds.restricted import violations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from modelyard.core.objects import Json
     from modelyard.kinds.contract import Kind
@@ -33,12 +37,23 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 QUALIFIED = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LIKE_A_TIME = re.compile(r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d+(\.\d+)?(ms|s|m|h)\b|\bago\b")
 
-CASES = {name: (kind, case) for name, kind, case in named(ALL_CASES) if not case.invalid}
-every_case = pytest.mark.parametrize("name", CASES)
 
+def every_case(check: Callable[[str], None]) -> Callable[[Kind], None]:
+    """Turn a check of the case of this name into a test of all cases of a kind, which shows the first that fails."""
 
-def situation(name: str) -> Situation:
-    return play(*CASES[name])
+    @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+    def test(kind: Kind) -> None:
+        failed: dict[str, Exception] = {}
+        for name in (name for name, (of, _) in VALID_CASES.items() if of is kind):
+            try:
+                check(name)
+            except Exception as error:
+                failed[name] = error
+        for first in failed.values():
+            first.add_note("It fails in: " + "; ".join(failed))
+            raise first
+
+    return test
 
 
 def templates(found: Situation) -> Iterator[Json]:
@@ -60,14 +75,8 @@ def world(found: Situation) -> list[bytes]:
 
 
 @every_case
-def test_the_same_situation_gives_the_same_plan_and_status(name: str):
-    one, other = situation(name), situation(name)
-    assert (one.plan, one.status) == (other.plan, other.status)
-
-
-@every_case
 def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: str):
-    found = situation(name)
+    found = played(name)
     before, planned = world(found), encoded(found.plan)
     for child in found.plan.apply:
         if isinstance(child, Child):
@@ -78,7 +87,7 @@ def test_planning_again_changes_neither_the_plan_nor_what_it_was_made_of(name: s
 
 @every_case
 def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
-    found = situation(name)
+    found = played(name)
     assert {child.resource for child in found.plan.apply if isinstance(child, Child)} <= set(found.kind.children)
     assert {child.resource for child in found.plan.apply if isinstance(child, CreateOnly)} <= set(found.kind.creates)
     assert {ref.resource for ref in found.plan.delete} <= set(found.kind.deletes)
@@ -86,7 +95,7 @@ def test_a_kind_writes_and_deletes_only_what_it_declares(name: str):
 
 @every_case
 def test_a_kind_reads_only_what_it_declares(name: str):
-    found = situation(name)
+    found = played(name)
     read = {read.resource for read in found.reads if not isinstance(read, Asked)}
     assert read <= {*found.kind.looks_at, *found.kind.children, *found.kind.creates}
     assert {type(read.check) for read in found.reads if isinstance(read, Asked)} <= set(found.kind.asks)
@@ -94,19 +103,19 @@ def test_a_kind_reads_only_what_it_declares(name: str):
 
 @every_case
 def test_no_child_is_planned_twice(name: str):
-    children = [(child.resource, child.name) for child in situation(name).plan.apply]
+    children = [(child.resource, child.name) for child in played(name).plan.apply]
     assert len(children) == len(set(children))
 
 
 @every_case
 def test_a_blocked_plan_touches_nothing(name: str):
-    plan = situation(name).plan
+    plan = played(name).plan
     assert not (plan.blocked and (plan.apply or plan.delete))
 
 
 @every_case
 def test_the_body_of_a_child_says_what_the_child_is(name: str):
-    for child in situation(name).plan.apply:
+    for child in played(name).plan.apply:
         assert (child.body["apiVersion"], child.body["kind"]) == (child.resource.api_version, child.resource.kind)
         assert child.body["metadata"]["name"] == child.name
         assert "replicas" not in child.body["spec"], "the number of pods is kept apart from the body"
@@ -114,7 +123,7 @@ def test_the_body_of_a_child_says_what_the_child_is(name: str):
 
 @every_case
 def test_no_variable_is_set_twice(name: str):
-    for template in templates(situation(name)):
+    for template in templates(played(name)):
         for container in containers(template):
             variables = [entry["name"] for entry in container.get("env", ())]
             assert len(variables) == len(set(variables))
@@ -122,19 +131,19 @@ def test_no_variable_is_set_twice(name: str):
 
 @every_case
 def test_pods_are_restricted_unless_the_user_asks_for_more(name: str):
-    case: Case = CASES[name][1]
-    found = [wrong for template in templates(situation(name)) for wrong in violations(template)]
+    case: Case = VALID_CASES[name][1]
+    found = [wrong for template in templates(played(name)) for wrong in violations(template)]
     assert bool(found) == case.unrestricted, found
 
 
 @every_case
 def test_pods_get_no_token(name: str):
-    assert all(one["spec"]["automountServiceAccountToken"] is False for one in templates(situation(name)))
+    assert all(one["spec"]["automountServiceAccountToken"] is False for one in templates(played(name)))
 
 
 @every_case
 def test_names_labels_and_annotations_are_valid(name: str):
-    found = situation(name)
+    found = played(name)
     for child in found.plan.apply:
         assert (SERVICE_NAME if child.resource == SERVICE else DNS_SUBDOMAIN).fullmatch(child.name)
         check_metadata((full_body(found.stored, child) if isinstance(child, Child) else child.body)["metadata"])
@@ -162,7 +171,7 @@ def check_pod_names(spec: Json) -> None:
 
 @every_case
 def test_children_and_pods_are_labelled_as_those_of_their_object(name: str):
-    found = situation(name)
+    found = played(name)
     ours = {names.MANAGED_BY: names.MANAGER}
     its_own = {**ours, names.KIND_LABEL: found.kind.name, names.INSTANCE_LABEL: names.short(found.obj.meta.name)}
     for child in found.plan.apply:
@@ -173,7 +182,7 @@ def test_children_and_pods_are_labelled_as_those_of_their_object(name: str):
 
 @every_case
 def test_the_selector_of_pods_and_services_finds_the_pods(name: str):
-    found = situation(name)
+    found = played(name)
     labels = [template["metadata"]["labels"] for template in templates(found)]
     for child in found.plan.apply:
         selector = child.body["spec"].get("selector", {})
@@ -183,14 +192,14 @@ def test_the_selector_of_pods_and_services_finds_the_pods(name: str):
 
 @every_case
 def test_a_status_is_json_that_its_own_type_can_read(name: str):
-    found = situation(name)
+    found = played(name)
     text = msgspec.json.encode(found.said)
     assert msgspec.json.decode(text, type=found.kind.status) == found.said
 
 
 @every_case
 def test_a_status_states_every_condition_of_its_kind_for_this_generation(name: str):
-    found = situation(name)
+    found = played(name)
     stated = {entry["type"]: entry for entry in own_conditions(found)}
     assert set(found.kind.conditions) <= stated.keys()
     assert {entry.type for entry in found.said.conditions} == stated.keys(), "a type that the kind does not list"
@@ -203,7 +212,7 @@ def test_a_status_states_every_condition_of_its_kind_for_this_generation(name: s
 
 @every_case
 def test_ready_is_said_in_one_voice(name: str):
-    status = situation(name).status
+    status = played(name).status
     truths = {entry["type"]: entry["status"] for entry in status["conditions"]}
     ready = truths["Ready"] == "True"
     assert status.get("ready", ready) == ready
@@ -212,7 +221,7 @@ def test_ready_is_said_in_one_voice(name: str):
 
 @every_case
 def test_a_problem_comes_with_a_remedy(name: str):
-    found = situation(name)
+    found = played(name)
     assert not found.plan.blocked or found.plan.blocked.remedy
     for entry in own_conditions(found):
         if entry["reason"] in PROBLEMS:
@@ -223,7 +232,7 @@ def test_a_problem_comes_with_a_remedy(name: str):
 
 @every_case
 def test_no_message_holds_a_time_that_would_change_by_itself(name: str):
-    for entry in own_conditions(situation(name)):
+    for entry in own_conditions(played(name)):
         assert not LIKE_A_TIME.search(entry["message"]), entry["message"]
 
 
@@ -235,3 +244,10 @@ def own_conditions(found: Situation) -> list[Json]:
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_what_a_kind_deletes_is_its_own(kind: Kind):
     assert set(kind.deletes) <= {*kind.children, *kind.creates}
+
+
+@every_case
+def test_the_same_situation_gives_the_same_plan_and_status(name: str):
+    """The last check: it also shows that none of those above has changed what they share."""
+    one, other = played(name), play(*VALID_CASES[name])
+    assert (one.plan, one.status) == (other.plan, other.status)
