@@ -57,7 +57,7 @@ async def proxied(
     """
     operator = OperatorProcess(proxy.kubeconfig_for(installed), mcp_servers.port, tmp_path / "operator.log")
     if "subject" in request.fixturenames:
-        operator.module = request.getfixturevalue("subject").operator
+        operator.main = request.getfixturevalue("subject").operator
     yield operator
     proxy.disarm()
     await operator.stop()

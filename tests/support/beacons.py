@@ -188,8 +188,12 @@ async def until_ready(recorder: Recorder, namespace: str, name: str = "tower") -
 WATCHED = (BEACON.resource, CONFIG_MAP)
 
 
-async def main() -> None:
+def main() -> None:
     configure_logging("info", "text")
+    uvloop.run(_main())
+
+
+async def _main() -> None:
     settings = Settings(
         lease=Key(os.environ["LEASE_NAMESPACE"], "beacons"),
         identity=os.environ["IDENTITY"],
@@ -197,7 +201,3 @@ async def main() -> None:
         health_port=int(os.environ["HEALTH_PORT"]),
     )
     await beacon_operator(settings, config.find(os.environ)).run()
-
-
-if __name__ == "__main__":
-    uvloop.run(main())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +14,10 @@ from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.kube import config
 from modelyard.runtime.manager import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def main() -> None:
@@ -27,6 +33,16 @@ def main() -> None:
     )
     port = int(os.environ.get("MCP_PORT", "1"))
     app.run(settings, config.find(os.environ), locate=lambda _: ("127.0.0.1", port))
+
+
+def forked(program: Callable[[], None], environment: dict[str, str], log: Path) -> None:
+    """Run a program in a process that was just forked, with this environment, writing to this file."""
+    os.environ.clear()
+    os.environ.update(environment)
+    with log.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    program()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from msgspec import Struct
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import beacons, mcps, services
+from tests.support import beacons, mcps, operator_main, services
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.toy import BEACON
@@ -34,8 +34,8 @@ class Subject(Struct, frozen=True):
     """What its Ready condition says on the way."""
     create: Callable[[RawClient, str], Awaitable[Json]]
     until_ready: Callable[[Recorder, str], Awaitable[Json]]
-    operator: str = "tests.support.operator_main"
-    """The module that serves it."""
+    operator: Callable[[], None] = operator_main.main
+    """The program that serves it."""
 
 
 MCP_SERVER = Subject(
@@ -67,6 +67,6 @@ TOY = Subject(
     reasons=frozenset({"WaitingForAnswer", "Ready"}),
     create=beacons.create,
     until_ready=beacons.until_ready,
-    operator="tests.support.beacons",
+    operator=beacons.main,
 )
 SUBJECTS = {"mcp": MCP_SERVER, "service": MODEL_AND_SERVICE, "toy": TOY}
