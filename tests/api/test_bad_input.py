@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("installed")
 
+COLLECTION = f"{MCP.resource.path('default')}?dryRun=All"
+"""The API server decides as always, and stores nothing: no test here needs a namespace of its own."""
 HPA = {"enabled": True}
 BAD: list[tuple[str, Any]] = [
     ("spec.replicas", {"replicas": -1}),
@@ -62,33 +64,32 @@ BAD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "spec"), BAD, ids=[f"{field} {number}" for number, (field, _) in enumerate(BAD)])
-async def test_an_invalid_field_is_refused_by_name(
-    cluster: Cluster, namespace: str, field: str, spec: dict[str, Any]
-) -> None:
+async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, field: str, spec: dict[str, Any]) -> None:
     with pytest.raises(RawClientError) as refused:
-        await cluster.controlplane.admin.create(MCP.resource.path(namespace), mcp(namespace, **spec))
+        await cluster.controlplane.admin.create(COLLECTION, mcp("default", **spec))
     assert field in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["a" * 56, "with.dot", "1digit"])
-async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, namespace: str, name: str) -> None:
+async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, name: str) -> None:
     with pytest.raises(RawClientError, match=r"metadata\.name"):
-        await cluster.controlplane.admin.create(MCP.resource.path(namespace), mcp(namespace, name))
+        await cluster.controlplane.admin.create(COLLECTION, mcp("default", name))
 
 
-async def test_a_field_that_does_not_exist_is_refused_by_strict_clients(cluster: Cluster, namespace: str) -> None:
-    path = f"{MCP.resource.path(namespace)}?fieldValidation=Strict"
+async def test_a_field_that_does_not_exist_is_refused_by_strict_clients(cluster: Cluster) -> None:
     with pytest.raises(RawClientError, match=r"spec\.server\.prot"):
-        await cluster.controlplane.admin.create(path, mcp(namespace, server={"prot": 1}))
+        await cluster.controlplane.admin.create(
+            f"{COLLECTION}&fieldValidation=Strict", mcp("default", server={"prot": 1})
+        )
 
 
 @pytest.mark.parametrize("spec", [None, {}], ids=["no spec", "empty spec"])
-async def test_the_default_object_is_accepted(cluster: Cluster, namespace: str, spec: dict[str, Any] | None) -> None:
-    body = mcp(namespace)
+async def test_the_default_object_is_accepted(cluster: Cluster, spec: dict[str, Any] | None) -> None:
+    body = mcp("default")
     body |= {"spec": spec} if spec is not None else {}
     if spec is None:
         del body["spec"]
-    stored = await cluster.controlplane.admin.create(MCP.resource.path(namespace), body)
+    stored = await cluster.controlplane.admin.create(COLLECTION, body)
     assert stored["metadata"]["name"] == "tools"
 
 
@@ -107,7 +108,5 @@ async def test_the_default_object_is_accepted(cluster: Cluster, namespace: str, 
     ],
     ids=["ports below 1024", "scaleTargetRef of its own", "tls switched off", "tls switched off without a Secret"],
 )
-async def test_manifests_for_the_original_operator_are_accepted(
-    cluster: Cluster, namespace: str, spec: dict[str, Any]
-) -> None:
-    await cluster.controlplane.admin.create(MCP.resource.path(namespace), mcp(namespace, **spec))
+async def test_manifests_for_the_original_operator_are_accepted(cluster: Cluster, spec: dict[str, Any]) -> None:
+    await cluster.controlplane.admin.create(COLLECTION, mcp("default", **spec))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.local.raw_client import RawClientError
-from tests.support.services import create_service
+from tests.support.services import SERVICES, service
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
@@ -16,6 +16,8 @@ Json = dict[str, Any]
 
 pytestmark = pytest.mark.usefixtures("installed")
 
+COLLECTION = f"{SERVICES.path('default')}?dryRun=All"
+"""The API server decides as always, and stores nothing: no test here needs a namespace of its own."""
 BAD: list[tuple[str, Json]] = [
     ("spec.modelRef", {"modelRef": ""}),
     ("spec.runtime", {"runtime": "magic"}),
@@ -49,13 +51,13 @@ BAD: list[tuple[str, Json]] = [
 
 
 @pytest.mark.parametrize(("field", "spec"), BAD, ids=[f"{field} {number}" for number, (field, _) in enumerate(BAD)])
-async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, namespace: str, field: str, spec: Json) -> None:
+async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, field: str, spec: Json) -> None:
     with pytest.raises(RawClientError) as refused:
-        await create_service(cluster.controlplane.admin, namespace, **spec)
+        await cluster.controlplane.admin.create(COLLECTION, service("default", **spec))
     assert field in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "7b-chat"])
-async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, namespace: str, name: str) -> None:
+async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, name: str) -> None:
     with pytest.raises(RawClientError, match=r"metadata\.name"):
-        await create_service(cluster.controlplane.admin, namespace, name)
+        await cluster.controlplane.admin.create(COLLECTION, service("default", name))

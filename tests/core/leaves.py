@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from modelyard.core.diff import first_difference
@@ -55,17 +54,19 @@ def holds(body: Any, path: Path) -> bool:
 
 
 def changed(body: Any, path: Path, value: Any) -> Any:
-    """Return a copy with another value at a path."""
-    copy = deepcopy(body)
-    at(copy, path[:-1])[path[-1]] = value
+    """Return a copy with another value at a path. All that lies elsewhere is shared with the original."""
+    step, *rest = path
+    copy = body.copy()
+    copy[step] = changed(body[step], tuple(rest), value) if rest else value
     return copy
 
 
 def removed(body: Any, path: Path) -> Any:
-    """Return a copy with nothing at a path."""
-    copy = deepcopy(body)
-    del at(copy, path[:-1])[path[-1]]
-    return copy
+    """Return a copy with nothing at a path. All that lies elsewhere is shared with the original."""
+    *above, last = path
+    holder = at(body, tuple(above)).copy()
+    del holder[last]
+    return changed(body, tuple(above), holder) if above else holder
 
 
 def counterpart(wanted: Any, live: Any, path: Path) -> Path:
