@@ -16,9 +16,9 @@ from modelyard.kinds import ALL
 from modelyard.local.raw_client import RawClientError
 from modelyard.manifests import operator
 from modelyard.manifests.crd import crd
-from modelyard.manifests.install import files
 from modelyard.manifests.openapi import embedded_names, extract, published, text
 from modelyard.manifests.render import documents
+from tests.conftest import run_kubectl
 from tests.manifests.toys import TOY
 from tools import field_types
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 APPLY = ("apply", "--server-side", "--force-conflicts", "--warnings-as-errors", "-f", "-")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-GENERATED = files(ALL)
 MCP = ALL[0].resource
 
 
@@ -53,10 +52,10 @@ async def served(cluster: Cluster, definition: Json) -> None:
     await until(lambda: admin.answers(collection))
 
 
-@pytest.fixture
-async def installed(cluster: Cluster, kubectl: Kubectl) -> Cluster:
+@pytest.fixture(scope="module")
+async def installed(cluster: Cluster, generated: dict[str, str]) -> Cluster:
     """The cluster with the CRDs of all kinds."""
-    await kubectl(*APPLY, input=GENERATED["crds.yaml"])
+    await run_kubectl(cluster, *APPLY, input=generated["crds.yaml"])
     for kind in ALL:
         await served(cluster, crd(kind))
     return cluster
@@ -114,27 +113,29 @@ async def test_every_crd_is_established_and_structural(installed: Cluster):
         }
 
 
-async def test_the_whole_installation_is_accepted_without_a_warning(installed: Cluster, kubectl: Kubectl):
-    await kubectl(*APPLY, input=GENERATED["rbac.yaml"])
-    answer = await kubectl(*APPLY, "--dry-run=server", input=GENERATED["install.yaml"])
-    assert len(answer.splitlines()) == len(list(yaml.safe_load_all(GENERATED["install.yaml"])))
+async def test_the_whole_installation_is_accepted_without_a_warning(
+    installed: Cluster, kubectl: Kubectl, generated: dict[str, str]
+):
+    await kubectl(*APPLY, input=generated["rbac.yaml"])
+    answer = await kubectl(*APPLY, "--dry-run=server", input=generated["install.yaml"])
+    assert len(answer.splitlines()) == len(list(yaml.load_all(generated["install.yaml"], yaml.CSafeLoader)))
 
 
-async def test_the_rights_for_one_namespace_are_accepted(kubectl: Kubectl):
+async def test_the_rights_for_one_namespace_are_accepted(kubectl: Kubectl, generated: dict[str, str]):
     await kubectl(*APPLY, input=documents([operator.namespace()]))
-    await kubectl(*APPLY, "--dry-run=server", input=GENERATED["rbac-namespace.yaml"])
+    await kubectl(*APPLY, "--dry-run=server", input=generated["rbac-namespace.yaml"])
 
 
-async def test_the_operator_is_a_restricted_pod(cluster: Cluster, kubectl: Kubectl):
-    await kubectl(*APPLY, input=GENERATED["rbac.yaml"])
+async def test_the_operator_is_a_restricted_pod(cluster: Cluster, kubectl: Kubectl, generated: dict[str, str]):
+    await kubectl(*APPLY, input=generated["rbac.yaml"])
     pod = operator.deployment()["spec"]["template"] | {"apiVersion": "v1", "kind": "Pod"}
     pod["metadata"] = {"name": "operator", "namespace": "modelyard-system"}
     # The namespace enforces the restricted standard; a pod that breaks it is refused.
     await kubectl("create", "--dry-run=server", "-f", "-", input=msgspec.json.encode(pod).decode())
 
 
-async def test_the_operator_may_read_one_secret_but_never_list_them(kubectl: Kubectl):
-    await kubectl(*APPLY, input=GENERATED["rbac.yaml"])
+async def test_the_operator_may_read_one_secret_but_never_list_them(kubectl: Kubectl, generated: dict[str, str]):
+    await kubectl(*APPLY, input=generated["rbac.yaml"])
     account = "--as=system:serviceaccount:modelyard-system:modelyard"
 
     async def granted() -> bool:
