@@ -29,7 +29,7 @@ async def standing_operator(
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
     """The operator's own client, with the rights of an administrator."""
     connected = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
