@@ -1,1 +1,1 @@
-"""Values that every layer shares: resources, stored objects, plans, conditions, reasons. No async, no I/O."""
+"""Values that every layer shares: resources, stored objects, plans, conditions, reasons. No I/O, no clock."""

@@ -1,7 +1,7 @@
-"""Conditions: what is true of an object, why, and what to do about it.
+"""Conditions of a status, by the Kubernetes API conventions: a type, a status, a reason and a message.
 
-Kinds state conditions without times. `merged` adds them, by the rule of the Kubernetes API conventions: the transition
-time moves only when the status value does.
+Kinds state conditions without times. `merged` adds them for `runtime/status.py`: the transition time moves only when
+the status value does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_MESSAGE: Final = 32768
 
 
 class Truth(StrEnum):
-    """The three values of a condition."""
+    """The status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
@@ -49,11 +49,11 @@ Conditions = Annotated[
     tuple[Condition, ...],
     Meta(max_length=32, extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
 ]
-"""The conditions of a status: several people may write them, each those of their own types."""
+"""The conditions of a status. A map by type for server-side apply, so that several writers can own one type each."""
 
 
 class Problem(Struct, frozen=True):
-    """Something that keeps an object from being ready, and the way out."""
+    """A reason, what is wrong, and the remedy; an empty remedy means that there is only to wait."""
 
     reason: Reason
     message: str
@@ -61,30 +61,30 @@ class Problem(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The whole sentence, as conditions and events show it."""
+        """Message and remedy, as conditions and events show them."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
 def condition(kind: str, truth: Truth | bool, reason: Reason, message: str) -> Condition:
-    """State one condition."""
+    """Return a condition without times; the message is made fit for a terminal."""
     value = truth if isinstance(truth, Truth) else Truth.TRUE if truth else Truth.FALSE
-    # It may quote a server, a file or a program, and is read on terminals.
+    # It may quote a server, a file or a program, and escape sequences in it would reach the terminals of users.
     return Condition(type=kind, status=value, reason=reason.value, message=clean(message, _LONGEST_MESSAGE))
 
 
 def failing(kind: str, problem: Problem, truth: Truth = Truth.FALSE) -> Condition:
-    """State that a problem makes this condition false."""
+    """Return a condition that a problem makes False, or what `truth` says."""
     return condition(kind, truth, problem.reason, problem.text)
 
 
 def stored_condition(status: Json, kind: str) -> Json:
-    """Return one condition of a stored status; empty when it is not there."""
+    """Return one condition of a stored status, by its type; empty: it is absent."""
     entries = status.get("conditions") or ()
     return next((entry for entry in entries if isinstance(entry, dict) and entry.get("type") == kind), {})
 
 
 def ready_since(status: Json) -> datetime | None:
-    """Return when a stored status last turned ready or not ready."""
+    """Return the transition time of a stored Ready condition; None: it is absent or makes no sense."""
     try:
         return datetime.fromisoformat(stored_condition(status, "Ready")["lastTransitionTime"])
     except (KeyError, TypeError, ValueError):
@@ -94,9 +94,9 @@ def ready_since(status: Json) -> datetime | None:
 def merged(
     stated: Iterable[Condition], before: list[Json], owned: frozenset[str], generation: int, now: str
 ) -> list[Json]:
-    """Return the conditions to store: ours with their times, other people's untouched.
+    """Return the conditions to store: those stated, with their times, and those of types that we do not own, untouched.
 
-    A type that we own and do not state any more is dropped, so that no stale warning stays behind.
+    A type that we own and no longer state is dropped, or a warning would stay after its cause is gone.
     """
     old = {str(entry.get("type")): entry for entry in before}
     ours = {entry.type: _timed(entry, old.get(entry.type), generation, now) for entry in stated}

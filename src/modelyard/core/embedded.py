@@ -1,7 +1,7 @@
-"""Kubernetes' own types inside our specs.
+"""Kubernetes' own types as fields of our specs, for the `api` modules of kinds.
 
-They are plain dicts to us: the API server has checked them against the full schema, which `make generate` takes from
-the API server itself, and we pass them on unchanged.
+They are plain dicts to us. The CRD holds their full schema, which `make generate` takes from the API server, so the API
+server validates them, and we pass them on unchanged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What can go wrong, by what it asks of the runtime.
+"""The errors that Modelyard raises on purpose.
 
 ModelyardError
-├── SpecInvalid      the user must change the spec; not tried again until it changes
+├── SpecInvalid      the user must change the spec; not retried until it changes
 └── (kube.errors)    what the API server answered
 
-Everything else that is raised inside a reconcile is a bug of ours and shows as `InternalError`.
+Any other exception in a reconcile is a bug of ours, and shows as `InternalError`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class ModelyardError(Exception):
 
 
 class SpecInvalid(ModelyardError):
-    """A stored object holds something that no plan can be made of."""
+    """A field of a spec that no plan can be made of: the field, what is wrong with it, and the remedy."""
 
     def __init__(self, field: str, wrong: str, remedy: str) -> None:
         super().__init__(f"{field}: {wrong}; {remedy}")

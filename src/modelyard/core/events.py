@@ -1,4 +1,4 @@
-"""Events as the API server takes them."""
+"""The body of a Kubernetes Event (events.k8s.io). `runtime/events.py` and the one-machine node write them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERIAL: Final = 16
 
 
 class Reporter(Struct, frozen=True):
-    """Who tells, and what it was doing."""
+    """The controller and the instance that report an event, and what they were doing."""
 
     controller: str
     instance: str
@@ -31,7 +31,7 @@ class Reporter(Struct, frozen=True):
 
 
 def event(about: Stored, reporter: Reporter, reason: str, note: str, moment: datetime, *, warning: bool) -> Json:
-    """Return the Event that tells one piece of news of an object."""
+    """Return the Event about one object. Its name is unique, because an Event of the same name would be refused."""
     meta, at = about.meta, micro_timestamp(moment)
     serial = hashlib.sha256(f"{meta.uid}{reason}{note}{at}".encode()).hexdigest()[:_SERIAL]
     name = f"{names.short(meta.name, _LONGEST_NAME - _SERIAL - 1)}.{serial}"

@@ -1,7 +1,7 @@
-"""How `modelyard fetch` ends: one code for each thing that somebody has to do about it.
+"""The exit codes of `modelyard fetch`: one for each remedy.
 
-The numbers are an interface: the operator reads them from a container's status. None is 1 or 2, which belong to a
-crash and to a wrong command line.
+The numbers are an interface: the operator reads them from the container status of pods, and an old pod may meet a new
+operator. None is 1 or 2, which belong to a crash and to a wrong command line.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ class Code(IntEnum):
 
     @property
     def word(self) -> str:
-        """How the code is called in JSON."""
+        """The name of the code in JSON, such as `not-found`."""
         return self.name.lower().replace("_", "-")

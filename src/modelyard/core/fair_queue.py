@@ -1,7 +1,7 @@
-"""Keys that wait, in lanes that take turns.
+"""A queue of keys in lanes that take turns, for the work queue and for the poller of checks.
 
-Whoever queues a thousand keys in one lane holds up nobody in another. Urgent keys have a lane of their own, which gets
-every second turn at most: nobody else starves.
+A thousand keys in one lane do not hold up those of another. Urgent keys have a lane of their own, which gets every
+second turn at most: otherwise a stream of urgent keys would starve all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _URGENT: Final = object()
 
 
 class FairQueue(Generic[T]):
-    """Every key waits at most once. Within a lane the first comes first."""
+    """A set of keys. Each is in it at most once; within a lane, first in, first out."""
 
     def __init__(self, lane_of: Callable[[T], Hashable]) -> None:
         self._lane_of = lane_of
@@ -30,7 +30,7 @@ class FairQueue(Generic[T]):
         return len(self._where)
 
     def push(self, key: T, *, urgent: bool = False) -> None:
-        """Let a key wait. One that waits already keeps its place, unless it has become urgent."""
+        """Add a key. One that waits already keeps its place, unless it has become urgent."""
         if key in self._where:
             if not urgent or self._where[key] is _URGENT:
                 return
@@ -43,7 +43,7 @@ class FairQueue(Generic[T]):
         self._where[key] = lane
 
     def pop(self, may: Callable[[Hashable], bool] = lambda _: True) -> T | None:
-        """Take the first key of the lane whose turn it is, among those that may have one; None: there is none."""
+        """Remove and return the first key of the next lane that `may` have a turn; None: no such lane has a key."""
         for lane in self._turns:
             if may(lane):
                 return self._take_turn(lane)
@@ -58,7 +58,7 @@ class FairQueue(Generic[T]):
         return key
 
     def discard(self, key: T) -> None:
-        """Let a key wait no more, if it does."""
+        """Remove a key, if it waits."""
         if key in self._where:
             self._leave(key, self._where[key])
 

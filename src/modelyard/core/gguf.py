@@ -1,4 +1,4 @@
-"""What is told of a GGUF file."""
+"""The header of a GGUF file, as `net/gguf.py` reads it and the status of a Model shows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who owns which field of a child: turning entries of an update into entries of an apply.
+"""The managedFields of a child: turn our Update entries into an Apply entry. `runtime/apply.py` calls it.
 
-After a POST, the field manager's entry is of the kind Update, and a later server-side apply by the same manager would
-never remove what it drops. Rewriting the entry once, as an Apply entry, makes apply prune.
+After a POST, the entry of the field manager has the operation Update, and a later server-side apply by the same manager
+would never remove fields that it no longer states. Rewritten once as an Apply entry, it does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NOT_AN_OPERATOR: Final = ("kubectl", "kube-controller-manager", "kube-scheduler
 
 
 def as_applied(entries: list[Json], *, takeover: bool) -> list[Json] | None:
-    """Return the entries to store before the first apply, or None when nothing has to change.
+    """Return the managedFields to store before the first apply; None: nothing has to change.
 
-    `takeover`: the child was written by an earlier operator for the same owner. Its entries become ours, otherwise
-    nothing of what it wrote could ever be removed.
+    `takeover`: the child was written by an earlier operator for the same owner. Its entries become ours. Otherwise
+    nothing that it wrote could ever be removed.
     """
     turned = [entry for entry in entries if _is_ours(entry, takeover)]
     if not turned:

@@ -1,4 +1,4 @@
-"""Labels, annotations and names that Modelyard writes."""
+"""Labels and annotations that Modelyard writes, and names that fit where Kubernetes limits them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABEL_LIMIT: Final = 63
 
 
 def short(name: str, limit: int = _LABEL_LIMIT) -> str:
-    """Return a name that fits, the same one each time: what is cut off lives on as a hash."""
+    """Return a name of at most `limit` characters. A longer one is cut, and a hash keeps it unique."""
     if len(name) <= limit:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -32,7 +32,7 @@ def short(name: str, limit: int = _LABEL_LIMIT) -> str:
 
 
 def service_host(name: str, namespace: str) -> str:
-    """Return under which name a Service is found in its cluster."""
+    """Return the DNS name of a Service inside its cluster."""
     return f"{name}.{namespace}.svc.cluster.local"
 
 
@@ -44,11 +44,11 @@ def repository(image: str) -> str:
 
 
 def image_name(image: str) -> str:
-    """Return the last part of the name of an image, without its tag and digest."""
+    """Return the last part of the repository of an image, such as `node` of `docker.io/library/node:lts`."""
     return repository(image).rpartition("/")[2]
 
 
 def dns_label(name: str) -> str:
-    """Return a name made of lower-case letters, digits and dashes only, as volumes and ports need."""
+    """Return a name that is a DNS label, as volumes need: changed characters are made up for by a hash."""
     clean = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
     return short(name if clean == name else f"{clean}-{hashlib.sha256(name.encode()).hexdigest()[:8]}".strip("-"))

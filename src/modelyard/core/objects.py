@@ -1,8 +1,8 @@
-"""Objects as the API server stores them, kept lean.
+"""Objects as the API server returned them, in the form that caches hold.
 
-A cache of thousands of objects is held as a few typed metadata fields plus the JSON text of everything else. Text costs
-a tenth of the memory of dicts and nothing at all in garbage collection; whoever needs a part decodes it, which takes
-microseconds. `managedFields`, usually the largest part, is dropped.
+An object is a few typed metadata fields plus the JSON text of everything else. Text takes a tenth of the memory of
+dicts and costs the garbage collector nothing; a part is decoded when it is needed, which takes microseconds.
+`managedFields`, usually the largest part, is dropped. docs/design/0002-lean-cache.md has the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 class OwnerReference(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who owns an object."""
+    """One entry of `metadata.ownerReferences`."""
 
     api_version: str
     kind: str
@@ -29,7 +29,7 @@ class OwnerReference(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Metadata(Struct, frozen=True, rename="camel"):
-    """The metadata that decisions depend on."""
+    """The fields of ObjectMeta that are kept."""
 
     name: str = ""
     namespace: str = ""
@@ -46,30 +46,30 @@ class Metadata(Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> Key:
-        """Where the object is stored."""
+        """Namespace and name of the object."""
         return Key(self.namespace, self.name)
 
     @property
     def revision(self) -> int:
-        """The resource version as a number: API servers of all supported versions count upwards."""
+        """The resource version as a number, so that two can be compared: all supported API servers count upwards."""
         return int(self.resource_version or 0)
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody has asked for its deletion."""
+        """Whether the object is being deleted, and waits for its finalizers or its grace period."""
         return self.deletion_timestamp is not None
 
     @property
     def controller(self) -> OwnerReference | None:
-        """Return the one owner that controls it, if any."""
+        """The owner reference with `controller: true`; None: it has none."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
     def label(self, name: str) -> str:
-        """Return one label, empty when it is absent."""
+        """Return the value of a label; empty: it is absent."""
         return (self.labels or {}).get(name, "")
 
     def annotation(self, name: str) -> str:
-        """Return one annotation, empty when it is absent."""
+        """Return the value of an annotation; empty: it is absent."""
         return (self.annotations or {}).get(name, "")
 
 
@@ -79,7 +79,7 @@ _NOT_KEPT = frozenset({"metadata", "kind", "apiVersion"})
 
 
 class Stored(Struct, frozen=True):
-    """One object of the cluster, as it was at one resource version."""
+    """One object of the cluster at one resource version."""
 
     resource: Resource
     meta: Metadata
@@ -87,12 +87,12 @@ class Stored(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, resource: Resource, text: bytes | Raw) -> Self:
-        """Keep what an answer or a watch event holds."""
+        """Return the object of a response or a watch event."""
         return cls.from_parts(resource, _PARTS.decode(text))
 
     @classmethod
     def from_parts(cls, resource: Resource, raw: dict[str, Raw]) -> Self:
-        """Keep an object of which the outermost level is decoded already."""
+        """Return an object whose outermost level is decoded already."""
         parts = {name: bytes(part) for name, part in raw.items() if name not in _NOT_KEPT}
         if resource.status_kept is not None and "status" in parts:
             fields = _PARTS.decode(parts["status"])
@@ -103,31 +103,31 @@ class Stored(Struct, frozen=True):
 
     @classmethod
     def from_dict(cls, resource: Resource, body: Json) -> Self:
-        """Keep a manifest, as the command line and tests hold it."""
+        """Return the object of a manifest, for the command line and tests."""
         return cls.from_json(resource, msgspec.json.encode(body))
 
     @property
     def ref(self) -> Ref:
-        """Return what names exactly this object."""
+        """Resource, key and UID: exactly this object."""
         return Ref(self.resource, self.meta.key, self.meta.uid)
 
     def part(self, name: str) -> Any:
-        """Decode one top-level field; an absent one is an empty dict."""
+        """Decode one top-level field, such as `data`; an absent one is an empty dict."""
         text = self.parts.get(name)
         return msgspec.json.decode(text) if text is not None else {}
 
     @property
     def spec(self) -> Json:
-        """Decode the spec."""
+        """The decoded spec; empty: it is absent."""
         return dict(self.part("spec"))
 
     @property
     def status(self) -> Json:
-        """Decode the status."""
+        """The decoded status; empty: it is absent."""
         return dict(self.part("status"))
 
     def to_dict(self) -> Json:
-        """Return the whole object, without what was not kept."""
+        """Return the object as a manifest, without the metadata that is not kept."""
         head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
         meta = msgspec.json.decode(msgspec.json.encode(self.meta))
         return {**head, "metadata": meta, **{name: self.part(name) for name in self.parts}}

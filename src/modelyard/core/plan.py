@@ -1,7 +1,7 @@
-"""What a kind wants done: values, not actions.
+"""Plans and outcomes: what a kind wants done, and what came of it, as values.
 
-A plan is complete: it holds the full intent of every child, every time. What of it needs a request is decided by the
-runtime, from what is stored already.
+A plan is complete: it holds the full intent of every child, every time. `runtime/apply.py` compares it with the cache
+and sends only the requests that are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from modelyard.core.resources import Key, Ref, Resource
 
 
 class Replicas(Struct, frozen=True):
-    """How many pods a child should have, kept apart from its body because others may own the number."""
+    """The replicas of a child, kept out of its body because an autoscaler or a user may own the number."""
 
     wanted: int
     autoscaled: bool = False
@@ -26,21 +26,21 @@ class Replicas(Struct, frozen=True):
 
     @property
     def at_creation(self) -> int:
-        """The number a new child starts with: never below what the autoscaler would ask for."""
+        """The replicas of a new child: not below the minimum of its autoscaler, or it would start too small."""
         if self.wanted == 0 or not self.autoscaled:
             return self.wanted
         return max(self.wanted, self.at_least)
 
     @property
     def recorded(self) -> str:
-        """What a child remembers of this, so that a later change is told from somebody else's scaling."""
+        """What the annotation of a child records of this, so that our change is told from that of another client."""
         return "auto" if self.autoscaled and self.wanted > 0 else str(self.wanted)
 
     def change(self, before: str, live: int) -> int | None:
-        """Return the number to scale to, or None to leave it alone.
+        """Return the number to scale to; None: leave it alone.
 
-        `before` is what the child remembers. While that is unchanged the number belongs to whoever scaled it: an
-        autoscaler of ours or somebody else's, or a person.
+        `before` is what the annotation records, `live` the current number. While the record is unchanged, the number
+        belongs to the client that scaled last: an autoscaler, ours or another one, or a user.
         """
         if before == self.recorded:
             return None
@@ -50,34 +50,34 @@ class Replicas(Struct, frozen=True):
 
 
 class Child(Struct, frozen=True):
-    """An object that should exist, owned by the object planned for and in its namespace."""
+    """An object that should exist as planned, owned by the object that is reconciled and in its namespace."""
 
     resource: Resource
     name: str
     body: Json
     replicas: Replicas | None = None
     group: str = ""
-    """When a child cannot be written, the rest of its group waits, and other groups go on. Without a group it is part
-    of the trunk, and nothing further of the plan is done."""
+    """When a child cannot be written, the rest of its group is left out, and other groups go on. Without a group it is
+    part of the trunk, and the plan ends."""
 
 
 class CreateOnly(Struct, frozen=True):
-    """An object that should exist and is left as it is once it does: its spec cannot change, or is its users' own."""
+    """An object that is created if absent and never changed: a Job cannot change, and a claim belongs to its users."""
 
     resource: Resource
     name: str
     body: Json
     shared: bool = False
-    """Whether it serves others too: then it has no owner, outlives everybody, and may be somebody else's."""
+    """Whether several objects use it. Then it has no owner, is never deleted, and may have been created by a user."""
     group: str = ""
-    """As of a `Child`."""
+    """As in `Child`."""
 
 
 class RequeueAfter(Struct, frozen=True):
-    """Look at this object again after a while, and why.
+    """Reconcile the object again after so many seconds, and why.
 
-    A step machine whose next step needs no news from outside asks for 0 seconds: the status that we write for an object
-    does not wake that object.
+    A step machine whose next step needs no change from outside asks for 0 seconds: the status that is written for an
+    object does not wake that object.
     """
 
     seconds: float
@@ -85,41 +85,45 @@ class RequeueAfter(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Everything to do for one object. A blocked plan touches nothing."""
+    """Everything that should be true for one object. A blocked plan changes nothing."""
 
     apply: tuple[Child | CreateOnly, ...] = ()
     delete: tuple[Ref, ...] = ()
     calls: tuple[Call, ...] = ()
-    """What machines outside the cluster are asked to do, once everything above is done."""
+    """Requests to machines outside the cluster, made once the children are written and deleted."""
     blocked: Problem | None = None
     requeue_after: RequeueAfter | None = None
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a plan. Errors are part of it, so that they reach the status before the next try."""
+    """What came of a plan. Errors are part of it, so that they reach the status before the next try.
+
+    It ends a reconcile in one of four ways: `retry` with back-off; stuck, with a `problem`; again after
+    `requeue_after`; or done.
+    """
 
     stored: tuple[Stored, ...] = ()
     deleted: tuple[Ref, ...] = ()
     restored: tuple[str, ...] = ()
-    """Fields of ours that somebody had changed and that were put back."""
+    """Fields of children that another client had changed and that were written again."""
     results: Mapping[Check, Answer] = {}
-    """The results of calls that are known so far. A call that is under way, or was just begun, has none."""
+    """The results of calls that are known so far. A call under way has none."""
     problem: Problem | None = None
-    """What kept the plan from being carried out."""
+    """What kept the plan from being carried out; None: nothing did."""
     refused: Mapping[str, Problem] = {}
-    """What kept a group of children from being written, by the name of the group."""
+    """The problems of groups that could not be written, by the name of the group."""
     warning: Problem | None = None
-    """What went wrong without keeping the object from serving."""
+    """What went wrong without ending the plan; the condition Applied shows it."""
     requeue_after: RequeueAfter | None = None
     retry: bool = False
-    """Whether the API server was out of reach or busy: the same plan may succeed in a moment."""
+    """Whether the API server was busy or out of reach: the same plan may succeed in a moment."""
     retry_after: float = 0.0
     is_news: bool = True
-    """Whether a failure is a new one: waiting for as long as the server asked for after the last is none."""
+    """Whether a failure counts for the back-off. Waiting out the Retry-After of the last one does not."""
 
 
 def overlay(found: Mapping[Key, Stored], outcome: Outcome, resource: Resource) -> dict[Key, Stored]:
-    """Return what is known of one resource after the plan was carried out."""
+    """Return the objects of one resource as they are after the plan was carried out."""
     gone = {ref.key for ref in outcome.deleted if ref.resource == resource}
     new = {item.meta.key: item for item in outcome.stored if item.resource == resource}
     return {key: item for key, item in {**found, **new}.items() if key not in gone}

@@ -1,4 +1,4 @@
-"""What an administrator decides for all objects of a cluster: the flags of `modelyard run`.
+"""The policy of a cluster: what its administrator decides for all objects with flags of `modelyard run`.
 
 Kinds see it as part of `Seen`, so that the same object under the same policy always gives the same plan.
 """
@@ -17,49 +17,49 @@ REVALIDATE: Final = "1h"
 
 
 class CacheMode(StrEnum):
-    """Who shares the claim that keeps weights."""
+    """Whether services share the claim that caches weights."""
 
     SHARED = "shared"
     PER_SERVICE = "perService"
 
 
 class AccessMode(StrEnum):
-    """From how many nodes the claim can be mounted."""
+    """The access mode of the shared claim."""
 
     ONE_NODE = "ReadWriteOnce"
     MANY_NODES = "ReadWriteMany"
 
 
 class Policy(Struct, frozen=True):
-    """What an administrator decides. The defaults are those of an installation without flags."""
+    """The policy. The defaults are those of an installation without flags."""
 
     cache_path: str = "/models"
-    """Where pods find the cache; empty: no cache, weights are fetched for each pod."""
+    """Where the cache is mounted; empty: there is none, and every pod fetches its weights."""
     cache_size: str = "100Gi"
     cache_class: str = ""
     cache_access: AccessMode = AccessMode.ONE_NODE
     cache_mode: CacheMode = CacheMode.SHARED
     revalidate_seconds: float = seconds(REVALIDATE)
-    """How often upstream is asked whether a model changed."""
+    """How often the source of a Model is checked for a new version."""
     ca_configmap: str = ""
-    """A ConfigMap, in the namespace of the pods, with certificates that downloads trust besides the public ones."""
+    """A ConfigMap in the namespace of the pods, with CA certificates that downloads trust besides the public ones."""
     fetch_image: str = IMAGE
     fs_group: int = 102
-    """The group that volumes belong to; 0 or less: none, and no users either."""
+    """The fsGroup of pods; 0 or less: neither fsGroup nor runAsUser is set."""
     images: dict[str, str] = {}
     """Images by engine, in place of the built-in ones."""
     local_roots: tuple[str, ...] = ()
-    """Folders of nodes that local sources may be in; empty: there are no local sources."""
+    """Folders of nodes that local sources may be in; empty: local sources are not allowed."""
     remote_hosts: tuple[str, ...] = ()
-    """Host names, addresses and CIDRs that the operator may ask although they are not public."""
+    """Host names, addresses and CIDRs that the operator may connect to although they are not public."""
     intel_gpu_resource: str = "gpu.intel.com/i915"
 
     @property
     def volume_group(self) -> dict[str, int]:
-        """The group of volumes, as a pod states it."""
+        """The fsGroup of a pod, as a fragment of its securityContext; empty: the cluster chooses."""
         return {"fsGroup": self.fs_group} if self.fs_group > 0 else {}
 
     @property
     def chooses_users(self) -> bool:
-        """Whether we say as whom pods run. OpenShift does it itself, and refuses pods that say it."""
+        """Whether we set runAsUser. OpenShift chooses users itself, and refuses pods that name one."""
         return self.fs_group > 0

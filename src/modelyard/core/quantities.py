@@ -1,4 +1,4 @@
-"""Kubernetes quantities and durations: what they are worth."""
+"""The values of Kubernetes quantities (`500m`, `2Gi`) and of Go durations (`1m30s`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h":
 
 
 def quantity(text: str | int | float) -> Fraction:
-    """Return what a quantity such as `500m` or `2Gi` is worth; ValueError when it is none."""
+    """Return the exact value of a quantity such as `500m` or `2Gi`; ValueError: it is none."""
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
@@ -36,7 +36,7 @@ def quantity(text: str | int | float) -> Fraction:
 
 
 def seconds(duration: str) -> float:
-    """Return how long a duration such as `30s` or `1m30s` is; ValueError when it is none."""
+    """Return the seconds of a duration such as `30s` or `1m30s`; ValueError: it is none."""
     if not re.fullmatch(DURATION_PATTERN, duration):
         raise ValueError(f"{duration!r} is not a duration such as 30s or 1m30s")
     return sum(float(n) * _SECONDS[unit] for n, _, unit in re.findall(r"([0-9]+(\.[0-9]+)?)(ns|us|ms|s|m|h)", duration))

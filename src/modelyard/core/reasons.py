@@ -1,6 +1,6 @@
-"""The catalogue of reasons: every condition and event that Modelyard writes carries one of these.
+"""The catalogue of reasons: every condition and event that Modelyard writes has one of these.
 
-`docs/reasons.md` explains each to users, and a test keeps the two lists equal.
+`docs/reasons.md` explains each to users, and a test keeps the two lists equal. Clients match on them: never rename one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Final
 
 
 class Reason(StrEnum):
-    """Why a condition is what it is. The value is what users read."""
+    """The reason of a condition or an event. The value is what users see."""
 
-    # Good news
+    # All is well
     READY = "Ready"
     PODS_READY = "PodsReady"
     ANSWERED = "Answered"
@@ -73,7 +73,7 @@ class Reason(StrEnum):
     AUTOSCALER_STUCK = "AutoscalerStuck"
     FORBIDDEN = "Forbidden"
 
-    # The pods have trouble
+    # Pods fail
     CRASH_LOOP = "CrashLoop"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid"
@@ -97,12 +97,12 @@ class Reason(StrEnum):
     MODEL_TRANSFER_OUT_OF_SPACE = "ModelTransferOutOfSpace"
     MODEL_VOLUME_NOT_WRITABLE = "ModelVolumeNotWritable"
 
-    # The server has trouble
+    # The server does not answer as it should
     UNAUTHORIZED = "Unauthorized"
     NO_ANSWER = "NoAnswer"
     BAD_ANSWER = "BadAnswer"
 
-    # Upstream, where weights come from, could not be looked at
+    # The source of weights could not be checked
     UPSTREAM_UNREACHABLE = "UpstreamUnreachable"
     UPSTREAM_REFUSED = "UpstreamRefused"
     UPSTREAM_NOT_FOUND = "UpstreamNotFound"
@@ -113,7 +113,7 @@ class Reason(StrEnum):
     RESTORED = "Restored"
     FINALIZER_SKIPPED = "FinalizerSkipped"
 
-    # Trouble of the cluster, or our own
+    # The cluster fails, or we do
     API_UNAVAILABLE = "ApiUnavailable"
     INTERNAL_ERROR = "InternalError"
 
@@ -163,4 +163,4 @@ PROBLEMS: Final = frozenset(
         Reason.INTERNAL_ERROR,
     }
 )
-"""What a person must notice: each becomes a warning event when it appears."""
+"""Reasons that need attention: a condition that turns to one of these is also a warning event."""

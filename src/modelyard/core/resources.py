@@ -1,4 +1,4 @@
-"""Which Kubernetes resources there are, and how one object of them is addressed."""
+"""Kubernetes resources, and the address of one object: group, version and plural; namespace and name; UID."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Key(NamedTuple):
-    """Where an object is stored. The namespace of a cluster-scoped object is empty."""
+    """Namespace and name of an object. The namespace of a cluster-scoped object is empty."""
 
     namespace: str
     name: str
@@ -18,7 +18,7 @@ class Key(NamedTuple):
 
 
 class Resource(Struct, frozen=True):
-    """One kind of object that the API server serves."""
+    """One resource of the API server, with what the runtime has to know about reading it."""
 
     group: str
     version: str
@@ -27,21 +27,21 @@ class Resource(Struct, frozen=True):
     namespaced: bool = True
     scalable: bool = False
     status_kept: tuple[str, ...] | None = None
-    """Of the status, only these fields are kept in memory; None: all of it."""
+    """The status fields that caches keep; None: all of them."""
     optional: bool = False
-    """Whether a cluster may lack its definition. A kind that reads it is served all the same, and is told."""
+    """Whether a cluster may lack its definition. Kinds that read it work all the same: see `Seen.serves`."""
     by_name: bool = False
-    """Whether objects that users name are read one by one, by GET, and never listed or watched: there may be thousands
-    of them that are none of our business, and some are secret."""
+    """Whether objects that users name are read by GET and never listed or watched: there may be thousands of them that
+    are none of our business, and some are secret."""
 
     @property
     def api_version(self) -> str:
-        """What manifests call `apiVersion`."""
+        """The `apiVersion` of manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def label(self) -> str:
-        """The name by which logs, metrics and `kubectl` know it, such as `deployments.apps`."""
+        """The name in logs, metrics and kubectl, such as `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -52,7 +52,7 @@ class Resource(Struct, frozen=True):
 
 
 class Ref(Struct, frozen=True):
-    """Exactly one object: the UID tells it from a successor of the same name."""
+    """Exactly one object: the UID tells it from a later one of the same name."""
 
     resource: Resource
     key: Key
@@ -68,7 +68,7 @@ AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizonta
 JOB = Resource("batch", "v1", "Job", "jobs")
 VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
-# A node lists every image that it holds, and hundreds of nodes do.
+# The status of a node lists every image on it, which is most of its size.
 NODE = Resource("", "v1", "Node", "nodes", namespaced=False, status_kept=("capacity",))
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io", "v1", "Event", "events")

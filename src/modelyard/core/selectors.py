@@ -1,4 +1,4 @@
-"""Label selectors, as Kubernetes writes them: equal labels and expressions, all of which must hold."""
+"""Label selectors: matchLabels and matchExpressions, all of which must match. `Every` reads by them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Operator(StrEnum):
-    """How an expression compares the value of a label. NotIn also holds of objects that lack the label."""
+    """The operator of an expression. NotIn also matches objects that lack the label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -41,7 +41,7 @@ class Expression(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """Which objects are meant, by their labels. An empty selector means every object."""
+    """A label selector. An empty one matches every object."""
 
     labels: tuple[tuple[str, str], ...] = ()
     expressions: tuple[Expression, ...] = ()

@@ -1,6 +1,6 @@
-"""Where weights come from, as users write it.
+"""The grammar of `spec.source` of a Model and of the argument of `modelyard fetch`: where weights come from.
 
-Pure: text in, a `Source` or `SpecInvalid` out. Whether anything is there is found out by whoever fetches it.
+Pure: text in, a `Source` or `SpecInvalid` out. Whether anything is there, only the download finds out.
 
     http://... https://...                            one file
     org/repo[@rev]  hf://org/repo[@rev][/file]        a repository of the Hugging Face hub, or one file of it
@@ -30,13 +30,13 @@ _HUB_HOSTS: Final = frozenset({"huggingface.co", "www.huggingface.co", "hf.co"})
 _NOT_MODELS: Final = frozenset({"datasets", "spaces", "docs", "blog", "api", "papers", "collections"})
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _IN_NO_REPOSITORY: Final = re.compile(r"--|\.\.|\.git$|[.-]/|[.-]$")
-"""What names of repositories do not hold on the hub."""
+"""What the hub does not allow in names of repositories."""
 _SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PART: Final = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<ending>\.gguf)", re.IGNORECASE)
 _UNSEEN: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 _NO_NAME: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What names of files do not hold: ends of lines, what steers a terminal or turns text, and what cannot be written."""
+"""What we refuse in names of files: control characters, changes of text direction, lone surrogates."""
 
 
 class Web(msgspec.Struct, frozen=True, tag=True):
@@ -46,7 +46,7 @@ class Web(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def name(self) -> str:
-        """What the file is called: the last part of the path."""
+        """The name of the file: the last part of the path."""
         return unquote(urlsplit(self.url).path).rsplit("/", 1)[-1] or "model"
 
 
@@ -59,7 +59,7 @@ class Hub(msgspec.Struct, frozen=True, tag=True):
 
 
 class S3(msgspec.Struct, frozen=True, tag=True):
-    """One object, or everything below a prefix that ends in a slash."""
+    """One object of a bucket, or everything below a prefix that ends in a slash."""
 
     bucket: str
     key: str
@@ -73,7 +73,7 @@ class Claim(msgspec.Struct, frozen=True, tag=True):
 
 
 class Local(msgspec.Struct, frozen=True, tag=True):
-    """A file of the machine, or of a volume that is mounted."""
+    """A file of the node, or of this machine for `modelyard fetch`."""
 
     path: str
 
@@ -81,10 +81,10 @@ class Local(msgspec.Struct, frozen=True, tag=True):
 Source = Web | Hub | S3 | Claim | Local
 
 
-# A source is looked at many times in one reconcile, and what it means never changes.
+# One reconcile parses the same source many times.
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Source:
-    """Return what a source means, or say what is wrong with it."""
+    """Return the parsed source; SpecInvalid says what is wrong with it, and the remedy."""
     if not text:
         raise _invalid("is empty", "name a URL, an org/repo, an s3:// key, a pvc:// path or an absolute path")
     if _UNSEEN.search(text):
@@ -96,7 +96,7 @@ def parse(text: str) -> Source:
 
 
 def cache_key(text: str) -> str:
-    """Return the name of the folder that keeps what a source gives."""
+    """Return the name of the folder of the cache that holds the files of a source."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -106,7 +106,7 @@ def is_collection(source: Source) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return a source as it may be shown: passwords and signatures live in the user-info and the query of a URL."""
+    """Return a source as it may be shown, without the user info and the query of a URL: they may hold secrets."""
     if "://" not in text:
         return text
     scheme, rest = text.split("://", 1)
@@ -127,7 +127,7 @@ def parts(name: str, most: int) -> tuple[str, ...]:
 
 
 def safe_name(name: str) -> str:
-    """Return a name relative to a folder, or refuse one that could leave it or hide in it."""
+    """Return a relative path unchanged; SpecInvalid: it could leave its folder, or hide what it names."""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or _NO_NAME.search(name):
         raise _invalid(f"names the file {name[:200]!r}, which is no plain relative path", "choose another file")

@@ -1,4 +1,4 @@
-"""Text of strangers, made fit to be shown."""
+"""Text from servers, files and programs, made fit for conditions, logs and terminals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST: Final = 128
 
 
 def clean(text: str, limit: int = LONGEST) -> str:
-    """Return text of a stranger, fit to be shown: on one line, without what steers a terminal, and not too long."""
+    """Return text on one line, without control characters and escape sequences, cut at the limit."""
     if not text.isprintable():
         text = "".join(map(_printable, text)).strip()
     return text[:limit]
