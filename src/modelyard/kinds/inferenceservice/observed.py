@@ -128,26 +128,26 @@ def gather(
 ) -> Facts:
     """Return what the phase of a service is decided by."""
     deployment = seen.one(Owned(DEPLOYMENT))
-    done = workloads.progress(deployment)
+    rollout = workloads.read_rollout(deployment)
     model = decision.problem
-    preempted = _is_preempted(service, done, pods)
+    preempted = _is_preempted(service, rollout, pods)
     # The scheduler removes a pod before the Deployment takes note of it.
-    ready = min(done.ready, pods.ready) if preempted else done.ready
-    complete = done.complete and done.wanted > 0 and not preempted
-    busy = done.wanted > 0 and not complete
+    ready = min(rollout.ready, pods.ready) if preempted else rollout.ready
+    complete = rollout.complete and rollout.wanted > 0 and not preempted
+    busy = rollout.wanted > 0 and not complete
     elsewhere = decision.on_a_mac
     return Facts(
         model=model,
         obstacle=None if model else outcome.problem,
-        trouble=_trouble(service, seen, done, pods, preempted=preempted) if busy else None,
+        trouble=_trouble(service, seen, rollout, pods, preempted=preempted) if busy else None,
         shortage=shortage(pods) if busy else None,
-        refused=busy and _refused(service, seen, done) is not None,
+        refused=busy and _refused(service, seen, rollout) is not None,
         elsewhere=elsewhere,
         asked=_is_passed_on(service, deployment) or (elsewhere and service.spec.replicas == 0),
         by_others=service.spec.replicas > 0,
-        wanted=done.wanted,
+        wanted=rollout.wanted,
         ready=ready,
-        left=max(pods.left, done.ready),
+        left=max(pods.left, rollout.ready),
         making_room=_makes_room(deployment, pods),
         complete=complete,
     )
@@ -183,20 +183,20 @@ def waiting_for(pods: Pods) -> str:
     return f"{pods.waiting.lacks}: {dict(pods.waiting.gpus)[pods.waiting.lacks]}"
 
 
-def _is_preempted(service: Object[InferenceServiceSpec], done: workloads.Progress, pods: Pods) -> bool:
+def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Rollout, pods: Pods) -> bool:
     """Whether a pod had to make room. The service remembers it until it serves with all its pods again."""
-    if done.wanted == 0:
+    if rollout.wanted == 0:
         return False
-    served_again = done.complete and pods.ready >= done.wanted
+    served_again = rollout.complete and pods.ready >= rollout.wanted
     remembered = stored_condition(service.before, "Degraded").get("reason") == Reason.PREEMPTED
     return (pods.preempted or remembered) and not served_again
 
 
 def _trouble(
-    service: Object[InferenceServiceSpec], seen: Seen, done: workloads.Progress, pods: Pods, *, preempted: bool
+    service: Object[InferenceServiceSpec], seen: Seen, rollout: workloads.Rollout, pods: Pods, *, preempted: bool
 ) -> Problem | None:
     """Return what keeps pods from serving: first what somebody must mend, last what may pass."""
-    if problem := _of_pods(pods) or _refused(service, seen, done) or _of_nodes(pods):
+    if problem := _of_pods(pods) or _refused(service, seen, rollout) or _of_nodes(pods):
         return problem
     if preempted:
         return Problem(
@@ -209,7 +209,7 @@ def _trouble(
     if problem := pod_problems.failing(pods.failed):
         return problem
     fetching = any(fetch_report.running(pod) for pod in pods.latest)
-    return None if fetching else done.problem
+    return None if fetching else rollout.problem
 
 
 def _of_pods(pods: Pods) -> Problem | None:
@@ -226,12 +226,16 @@ def _of_download(pod: Stored) -> Problem | None:
     return ended.problem if ended else None
 
 
-def _refused(service: Object[InferenceServiceSpec], seen: Seen, done: workloads.Progress) -> Problem | None:
-    if done.problem is None or done.problem.reason is not Reason.PODS_REFUSED:
+def _refused(service: Object[InferenceServiceSpec], seen: Seen, rollout: workloads.Rollout) -> Problem | None:
+    if rollout.problem is None or rollout.problem.reason is not Reason.PODS_REFUSED:
         return None
     name = priority_class(service.spec)
     if seen.one(Named(PRIORITY_CLASS, name)):
-        return _out_of_date(name) if f"no PriorityClass with name {name} was" in done.problem.message else done.problem
+        return (
+            _out_of_date(name)
+            if f"no PriorityClass with name {name} was" in rollout.problem.message
+            else rollout.problem
+        )
     return Problem(
         Reason.PRIORITY_CLASS_NOT_FOUND,
         f"the PriorityClass {name} does not exist, so the cluster refuses to create pods",

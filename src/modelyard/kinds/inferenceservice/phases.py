@@ -69,7 +69,7 @@ class Facts(Struct, frozen=True):
                 f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
                 "until they are gone. If they stay, look at their node"
             )
-        return workloads.in_words(self.ready, self.wanted, complete=self.complete)
+        return workloads.ready_text(self.ready, self.wanted, complete=self.complete)
 
 
 class Why(Struct, frozen=True):

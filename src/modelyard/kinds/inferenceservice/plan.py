@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 SERVICE_PORT = 8080
 REQUESTS_PER_POD = "2"
-PATIENCE = 3600
+PROGRESS_DEADLINE = 3600
 """Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
 
 
@@ -48,7 +48,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: Decision) 
             endpoint(service.spec, name),
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
-        delete=autoscale.leftovers(scaling, seen),
+        delete=autoscale.obsolete(scaling, seen),
         requeue_after=observed.requeue_after(service, seen),
     )
 
@@ -65,7 +65,7 @@ def deployment(
         autoscale.replicas(service.spec.replicas, scaling, seen),
         pod.template(service, what, seen.policy),
         strategy="Recreate" if what.devices.count else "RollingUpdate",
-        patience=PATIENCE,
+        progress_deadline=PROGRESS_DEADLINE,
     )
 
 

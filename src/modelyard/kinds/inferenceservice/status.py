@@ -69,7 +69,7 @@ def summarise(
             degraded(known, verdict),
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
-            *autoscale.troubles(service.before, seen),
+            *autoscale.conditions(service.before, seen),
             *cautions(service.spec, decision),
         ),
     )

@@ -68,9 +68,7 @@ class McpSpec(Struct, frozen=True, rename="camel"):
         int, Meta(description="How many pods. With hpa enabled: how many to start with; 0 for none.", ge=0, le=1000)
     ] = 1
     server: Annotated[Server, Meta(description="How the server is started and where it listens.")] = Server()
-    hpa: Annotated[autoscale.Autoscaling, Meta(description="Let the number of pods follow the load.")] = (
-        autoscale.Autoscaling()
-    )
+    hpa: Annotated[autoscale.HpaSpec, Meta(description="Let the number of pods follow the load.")] = autoscale.HpaSpec()
     env: Annotated[
         tuple[EnvVar, ...], Meta(description="Environment of the server; it wins over ours.", max_length=256)
     ] = ()

@@ -30,8 +30,8 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
     spec, name = mcp.spec, mcp.meta.name
     if problem := nothing_to_run(spec):
         return Plan(blocked=problem)
-    if problem := secrets.missing(seen, tls_secret(spec), TLS_KEYS, "spec.server.tls.secretName"):
-        return Plan(blocked=problem, requeue_after=secrets.patience(mcp, seen.now))
+    if problem := secrets.find_problem(seen, tls_secret(spec), TLS_KEYS, "spec.server.tls.secretName"):
+        return Plan(blocked=problem, requeue_after=secrets.retry_missing(mcp, seen.now))
     common = labels.common(RESOURCE, name)
     return Plan(
         apply=(
@@ -39,7 +39,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
             workloads.service(service_name(name), common, labels.selector(name), spec.server.port),
             *autoscale.autoscaler(name, common, spec.hpa.wanted, target=name),
         ),
-        delete=autoscale.leftovers(spec.hpa.wanted, seen),
+        delete=autoscale.obsolete(spec.hpa.wanted, seen),
         requeue_after=autoscale.requeue_after(mcp.before, seen) or (secrets.ROTATION if tls_secret(spec) else None),
     )
 

@@ -48,8 +48,8 @@ def checked_template(mcp: Object[McpSpec]) -> str:
 
 def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
     """Return the question to the server, once only pods of the latest template would answer it."""
-    done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
-    if not done.answers_for(checked_template(mcp)):
+    rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
+    if not rollout.answers_for(checked_template(mcp)):
         return None
     server, service = mcp.spec.server, seen.one(Owned(SERVICE))
     ip = str(service.spec.get("clusterIP", "")) if service else ""
@@ -58,7 +58,7 @@ def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
             service=ServiceAddress(mcp.meta.namespace, service_name(mcp.meta.name), server.port, ip),
             path=server.path,
             timeout=seconds(server.timeout),
-            template=done.template,
+            template=rollout.template,
             trust=tls_secret(mcp.spec),
         )
     )

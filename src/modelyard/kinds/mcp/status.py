@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
     """Return the status of one MCP object."""
-    done = workloads.progress(seen.one(Owned(DEPLOYMENT)))
+    rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
     question = handshake(mcp, seen)
-    answer = (seen.answer(question) or last_answer(mcp, done.template)) if question else None
-    pods = available(seen, done)
+    answer = (seen.answer(question) or last_answer(mcp, rollout.template)) if question else None
+    pods = available(seen, rollout)
     hello = responding(answer, asked=question is not None)
-    ready = overall(outcome, done, pods, hello)
+    ready = overall(outcome, rollout, pods, hello)
     said = answer.value if answer and answer.ok else {}
     return McpStatus(
         ready=ready.status is Truth.TRUE,
         url=url(mcp),
-        replicas=done.wanted,
-        ready_replicas=done.ready,
+        replicas=rollout.wanted,
+        ready_replicas=rollout.ready,
         server=report(said) if said else None,
         tool_count=said.get("toolCount", 0),
         tools=tuple(said.get("tools", ())),
-        checked_template=done.template if answer else "",
-        conditions=(pods, hello, ready, *autoscale.troubles(mcp.before, seen)),
+        checked_template=rollout.template if answer else "",
+        conditions=(pods, hello, ready, *autoscale.conditions(mcp.before, seen)),
     )
 
 
@@ -47,12 +47,12 @@ def report(said: dict[str, Any]) -> ServerReport:
     return ServerReport(*(str(said.get(field, "")) for field in ("name", "version", "protocolVersion")))
 
 
-def available(seen: Seen, done: workloads.Progress) -> Condition:
+def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
     """State whether pods serve."""
     if seen.one(Owned(DEPLOYMENT)) is None:
         return condition("Available", False, Reason.STARTING, "there is no Deployment")
-    trouble = None if done.complete else pod_problems.first_trouble(seen.all(Owned(POD)))
-    return workloads.available(done, trouble or done.problem)
+    trouble = None if rollout.complete else pod_problems.first_trouble(seen.all(Owned(POD)))
+    return workloads.available(rollout, trouble or rollout.problem)
 
 
 def responding(answer: Answer | None, *, asked: bool) -> Condition:
@@ -77,11 +77,11 @@ def last_answer(mcp: Object[McpSpec], template: str) -> Answer | None:
     return Answer(ok, Reason(stored["reason"]), stored.get("message", ""), {**told, **tools} if told else {})
 
 
-def overall(outcome: Outcome, done: workloads.Progress, pods: Condition, hello: Condition) -> Condition:
+def overall(outcome: Outcome, rollout: workloads.Rollout, pods: Condition, hello: Condition) -> Condition:
     """State whether the object is ready: its pods and its answers, for this generation."""
     if outcome.problem:
         return failing("Ready", outcome.problem)
-    if not done.complete or done.wanted == 0:
+    if not rollout.complete or rollout.wanted == 0:
         return condition("Ready", False, Reason(pods.reason), pods.message)
     if hello.status is not Truth.TRUE:
         return condition("Ready", False, Reason(hello.reason), hello.message)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 AUTOSCALED = "Autoscaled"
-FIRST_METRICS = 120.0
-_RESTS = "ScalingDisabled"
+METRICS_GRACE = 120.0
+_SCALED_TO_ZERO = "ScalingDisabled"
 """What an autoscaler says of a Deployment that was scaled to zero."""
 _REMEDIES = {
     "FailedGetPodsMetric": "install an adapter for custom metrics that knows this one, or scale by cpu or memory",
@@ -52,7 +52,7 @@ class AutoscalerConfig(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Autoscaling(Struct, frozen=True, rename="camel"):
+class HpaSpec(Struct, frozen=True, rename="camel"):
     """Whether and how the number of pods follows the load."""
 
     enabled: Annotated[bool, Meta(description="Whether a HorizontalPodAutoscaler is created.")] = False
@@ -117,43 +117,43 @@ def autoscaler(
     return (workloads.child(AUTOSCALER, name, labels, {"spec": without_empty(spec)}),)
 
 
-def troubles(before: Json, seen: Seen) -> tuple[Condition, ...]:
+def conditions(before: Json, seen: Seen) -> tuple[Condition, ...]:
     """State that the autoscaler of an object does not work, if so. Its pods serve all the same."""
-    complaint = _complaint(seen)
-    if complaint is None or (_patience(complaint, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
+    failed = _failing_condition(seen)
+    if failed is None or (_grace_left(failed, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
         return ()
     # Which of the pods it names is chance, and another one every 15 seconds.
-    said = re.sub(r" of Pod \S+", "", str(complaint.get("message", "")))[:512] or "no reason was given"
+    said = re.sub(r" of Pod \S+", "", str(failed.get("message", "")))[:512] or "no reason was given"
     problem = Problem(
         Reason.AUTOSCALER_STUCK,
         f"the number of pods does not follow the load: {said}",
-        _REMEDIES.get(str(complaint.get("reason")), "look at it with `kubectl describe hpa`"),
+        _REMEDIES.get(str(failed.get("reason")), "look at it with `kubectl describe hpa`"),
     )
     return (failing(AUTOSCALED, problem),)
 
 
 def requeue_after(before: Json, seen: Seen) -> RequeueAfter | None:
     """Return when to look again at an autoscaler that does not work yet."""
-    complaint = _complaint(seen)
-    left = _patience(complaint, before, seen.now) if complaint else 0.0
+    failed = _failing_condition(seen)
+    left = _grace_left(failed, before, seen.now) if failed else 0.0
     return RequeueAfter(left, "the autoscaler has no metrics yet") if left > 0 else None
 
 
-def _complaint(seen: Seen) -> Json | None:
+def _failing_condition(seen: Seen) -> Json | None:
     found = seen.one(Owned(AUTOSCALER))
     said = [stored_condition(found.status, kind) for kind in ("AbleToScale", "ScalingActive")] if found else []
-    return next((one for one in said if one.get("status") == "False" and one.get("reason") != _RESTS), None)
+    return next((one for one in said if one.get("status") == "False" and one.get("reason") != _SCALED_TO_ZERO), None)
 
 
-def _patience(complaint: Json, before: Json, now: datetime) -> float:
-    """Return how many seconds a complaint may still be a matter of time: pods that are not ready have no metrics."""
+def _grace_left(failed: Json, before: Json, now: datetime) -> float:
+    """Return how many seconds a failed condition may still pass by itself: pods that are not ready have no metrics."""
     if stored_condition(before, "Ready").get("status") != Truth.TRUE:
-        return FIRST_METRICS
-    said, ready = complaint.get("lastTransitionTime"), ready_since(before)
+        return METRICS_GRACE
+    said, ready = failed.get("lastTransitionTime"), ready_since(before)
     begun = [*([datetime.fromisoformat(said)] if said else []), *([ready] if ready else [])]
-    return FIRST_METRICS - min(((now - since).total_seconds() for since in begun), default=FIRST_METRICS)
+    return METRICS_GRACE - min(((now - since).total_seconds() for since in begun), default=METRICS_GRACE)
 
 
-def leftovers(scaling: AutoscalerConfig | None, seen: Seen) -> tuple[Ref, ...]:
+def obsolete(scaling: AutoscalerConfig | None, seen: Seen) -> tuple[Ref, ...]:
     """Return autoscalers that nobody wants any more."""
     return () if scaling else tuple(found.ref for found in seen.all(Owned(AUTOSCALER)))

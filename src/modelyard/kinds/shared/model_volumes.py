@@ -150,7 +150,7 @@ def _is_below(path: str, root: str) -> bool:
 
 def _secret_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
     keys = S3_KEYS if isinstance(source, S3) else ()
-    return secrets.missing(seen, fetch_container.secret_name(spec, source), keys, "spec.sourceSecretRef")
+    return secrets.find_problem(seen, fetch_container.secret_name(spec, source), keys, "spec.sourceSecretRef")
 
 
 def storage(

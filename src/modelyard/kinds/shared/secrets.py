@@ -24,7 +24,7 @@ ROTATION = RequeueAfter(60.0, "Secrets are read by name, not watched")
 _REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
 
 
-def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem | None:
+def find_problem(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem | None:
     """Return what is wrong with a Secret that a field names: it is absent, or lacks a key."""
     if not name:
         return None
@@ -47,10 +47,10 @@ def missing(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem |
 
 def requeue_after(obj: Object[Any], now: datetime, problem: Problem) -> RequeueAfter | None:
     """Return when to look again if the problem is a Secret that is missed: other things are watched."""
-    return patience(obj, now) if problem.reason in _REASONS else None
+    return retry_missing(obj, now) if problem.reason in _REASONS else None
 
 
-def patience(obj: Object[Any], now: datetime) -> RequeueAfter:
+def retry_missing(obj: Object[Any], now: datetime) -> RequeueAfter:
     """Return when to look again for a Secret that is missed: often at first, rarely after a while."""
     waited = (now - since).total_seconds() if (since := ready_since(obj.before)) else 0.0
     return RequeueAfter(5.0 if waited < 60 else 15.0 if waited < 600 else 60.0, "a Secret is missing")

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_GRADUAL: Json = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+_ROLLING_UPDATE: Json = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 """The defaults of Kubernetes, stated so that they are ours to remove: Recreate is refused beside them."""
 
 
-class Progress(Struct, frozen=True):
+class Rollout(Struct, frozen=True):
     """How far a Deployment is."""
 
     wanted: int = 0
@@ -48,7 +48,7 @@ class Progress(Struct, frozen=True):
     @property
     def count(self) -> str:
         """How many pods are ready, in words."""
-        return in_words(self.ready, self.wanted, complete=self.complete)
+        return ready_text(self.ready, self.wanted, complete=self.complete)
 
     def answers_for(self, checked: str) -> bool:
         """Whether a pod would answer a request, and only pods of the latest template would.
@@ -79,13 +79,13 @@ def deployment(
     template: Json,
     *,
     strategy: str = "RollingUpdate",
-    patience: int | None = None,
+    progress_deadline: int | None = None,
 ) -> Child:
-    """Return a Deployment. `patience` is how many seconds a change of its pods may take before it counts as stuck."""
+    """Return a Deployment. `progress_deadline` is how many seconds a change of its pods may take."""
     spec = {
         "selector": {"matchLabels": dict(selector)},
-        "strategy": _GRADUAL if strategy == _GRADUAL["type"] else {"type": strategy},
-        **({"progressDeadlineSeconds": patience} if patience else {}),
+        "strategy": _ROLLING_UPDATE if strategy == _ROLLING_UPDATE["type"] else {"type": strategy},
+        **({"progressDeadlineSeconds": progress_deadline} if progress_deadline else {}),
         "template": template,
     }
     return child(DEPLOYMENT, name, labels, {"spec": spec}, replicas)
@@ -103,25 +103,25 @@ def service(
     return child(SERVICE, name, labels, {"spec": spec})
 
 
-def progress(stored: Stored | None) -> Progress:
+def read_rollout(stored: Stored | None) -> Rollout:
     """Read how far a Deployment is."""
     if stored is None:
-        return Progress()
+        return Rollout()
     spec, status = stored.spec, stored.status
     wanted = int(spec.get("replicas", 1))
     observed = int(status.get("observedGeneration", 0)) >= stored.meta.generation
     updated, ready, total = (int(status.get(name, 0)) for name in ("updatedReplicas", "readyReplicas", "replicas"))
-    return Progress(
+    return Rollout(
         wanted=wanted,
         ready=ready,
         current=observed and updated == total,
         settled=observed and updated == total == wanted,
         template=fingerprint(spec.get("template", {})),
-        problem=_trouble(stored.meta.name, spec, status) if observed else None,
+        problem=_find_problem(stored.meta.name, spec, status) if observed else None,
     )
 
 
-def _trouble(name: str, spec: Json, status: Json) -> Problem | None:
+def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
     by_type = {entry.get("type"): entry for entry in status.get("conditions", ())}
     failure = by_type.get("ReplicaFailure", {})
     if failure.get("status") == "True":
@@ -146,19 +146,19 @@ def _trouble(name: str, spec: Json, status: Json) -> Problem | None:
     return None
 
 
-def available(done: Progress, problem: Problem | None) -> Condition:
+def available(rollout: Rollout, problem: Problem | None) -> Condition:
     """State whether pods serve. A change that is stuck does not take away what still serves, but it is named."""
-    if done.complete and done.wanted == 0:
+    if rollout.complete and rollout.wanted == 0:
         return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
-    if done.complete:
-        return condition("Available", True, Reason.PODS_READY, done.count)
+    if rollout.complete:
+        return condition("Available", True, Reason.PODS_READY, rollout.count)
     if problem:
-        return failing("Available", problem, Truth.TRUE if done.ready else Truth.FALSE)
-    reason = Reason.ROLLING_OUT if done.ready else Reason.STARTING
-    return condition("Available", done.ready > 0, reason, done.count)
+        return failing("Available", problem, Truth.TRUE if rollout.ready else Truth.FALSE)
+    reason = Reason.ROLLING_OUT if rollout.ready else Reason.STARTING
+    return condition("Available", rollout.ready > 0, reason, rollout.count)
 
 
-def in_words(ready: int, wanted: int, *, complete: bool) -> str:
+def ready_text(ready: int, wanted: int, *, complete: bool) -> str:
     """Return how many pods are ready."""
     if wanted == 0:
         return f"{ready} pods are still ready"
