@@ -25,7 +25,7 @@ def pod(*statuses: dict[str, object]) -> Stored:
 
 
 def test_every_way_in_which_a_fetch_fails_is_known():
-    assert set(fetch_report.ENDINGS) == set(Code) - {Code.OK, Code.STOPPED}
+    assert set(fetch_report.FAILURES) == set(Code) - {Code.OK, Code.STOPPED}
 
 
 def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_the_kinds():
@@ -33,7 +33,7 @@ def test_every_option_that_a_remedy_of_the_downloader_names_is_said_in_words_of_
     # The kinds never pass these two together with what they clash with.
     options = {option for text in texts for option in re.findall(r"--[a-z0-9-]+", text)} - {"--all", "--link"}
     assert "--file" in options
-    assert {option for option in options if fetch_report.in_our_words(option) == option} == set()
+    assert {option for option in options if fetch_report.with_field_names(option) == option} == set()
 
 
 def test_only_sizes_are_rounded_and_long_numbers_in_names_stay():
@@ -67,22 +67,23 @@ def test_a_downloader_without_a_last_word_was_successful_all_the_same():
 
 def test_nothing_is_known_of_a_pod_that_has_no_downloader_or_none_that_ended():
     assert fetch_report.report(pod()) is None
-    assert fetch_report.outcome(pod()) is None
+    assert fetch_report.pod_report(pod()) is None
     assert fetch_report.report(pod({"name": fetch_report.CONTAINER, "state": {"waiting": {}}})) is None
 
 
 def test_a_downloader_that_runs_once_more_after_a_success_has_not_ended():
     again = {"name": fetch_report.CONTAINER, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 0}}}
     assert fetch_report.report(pod(again)) is None
-    assert fetch_report.running(pod(again)) == fetch_report.CONTAINER
+    assert fetch_report.running_downloader(pod(again)) == fetch_report.CONTAINER
 
 
 def test_a_pod_has_its_weights_when_all_its_downloaders_have_ended_well():
     model = {"name": fetch_report.CONTAINER, "state": {"terminated": {"exitCode": 0}}}
     draft = {"name": f"draft-{fetch_report.CONTAINER}", "state": {"running": {}}}
-    assert fetch_report.outcome(pod(model, draft)) is None
+    assert fetch_report.pod_report(pod(model, draft)) is None
     assert (
-        fetch_report.outcome(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}})) == fetch_report.Report()
+        fetch_report.pod_report(pod(model, {**draft, "state": {"terminated": {"exitCode": 0}}}))
+        == fetch_report.Report()
     )
 
 
@@ -109,6 +110,6 @@ def test_a_word_that_is_no_json_is_no_word():
 
 
 def test_the_result_is_no_progress():
-    assert fetch_report.progress({"result": "ok", "bytes": 5}) == ""
-    assert fetch_report.progress({}) == ""
-    assert fetch_report.progress({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"
+    assert fetch_report.progress_text({"result": "ok", "bytes": 5}) == ""
+    assert fetch_report.progress_text({}) == ""
+    assert fetch_report.progress_text({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"

@@ -14,7 +14,7 @@ from modelyard.engines.contract import Loads
 from modelyard.kinds.model.api import Format, ModelSpec, SourceSecret
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.shared.fetch_container import cache
-from modelyard.kinds.shared.model_volumes import Storage, Wanted, joined, storage, unfit
+from modelyard.kinds.shared.model_volumes import ModelToServe, Storage, engine_mismatch, merge_storage, storage
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ PER_SERVICE = Policy(cache_mode=CacheMode.PER_SERVICE, cache_access=AccessMode.M
 
 def stored(source: str, loads: Loads = Loads.FILE, policy: Policy = USUAL, **how: Any) -> Storage:
     spec = ModelSpec(source=source, format=how.pop("format", Format.GGUF))
-    return storage(Wanted("team", "tiny", spec), loads, policy, cache(policy, "chat"), **how)
+    return storage(ModelToServe("team", "tiny", spec), loads, policy, cache(policy, "chat"), **how)
 
 
 def folder(source: str) -> str:
@@ -133,13 +133,13 @@ def test_the_token_of_an_engine_reaches_the_downloader() -> None:
 def test_a_secret_is_given_only_to_a_downloader_that_uses_the_network() -> None:
     for source, expected in ((WEB, [{"secretRef": {"name": "s"}}]), (LOCAL, None)):
         spec = ModelSpec(source=source, source_secret_ref=SourceSecret("s"))
-        found = storage(Wanted("team", "tiny", spec), Loads.FILE, USUAL, cache(USUAL, "chat"))
+        found = storage(ModelToServe("team", "tiny", spec), Loads.FILE, USUAL, cache(USUAL, "chat"))
         assert found.init[0].get("envFrom") == expected
 
 
 @pytest.mark.parametrize("policy", [Policy(), NO_CACHE])
 def test_two_models_of_one_pod_do_not_meet(policy: Policy) -> None:
-    both = joined(stored(WEB, policy=policy), stored("org/draft", policy=policy, prefix="draft"))
+    both = merge_storage(stored(WEB, policy=policy), stored("org/draft", policy=policy, prefix="draft"))
     assert both.model == stored(WEB, policy=policy).model
     assert [init["name"] for init in both.init] == ["model-downloader", "draft-model-downloader"]
     targets = [init["args"][init["args"].index("--to") + 1] for init in both.init]
@@ -151,7 +151,7 @@ def test_two_models_of_one_pod_do_not_meet(policy: Policy) -> None:
 
 
 def test_two_claims_of_one_pod_are_mounted_apart() -> None:
-    both = joined(stored("pvc://disk/a.gguf"), stored("pvc://other/b.gguf", prefix="draft"))
+    both = merge_storage(stored("pvc://disk/a.gguf"), stored("pvc://other/b.gguf", prefix="draft"))
     assert [mount["mountPath"] for mount in both.mounts] == ["/model-source", "/draft/model-source"]
     assert [volume["name"] for volume in both.volumes] == ["model-source", "draft-model-source"]
 
@@ -174,7 +174,7 @@ def test_two_claims_of_one_pod_are_mounted_apart() -> None:
     ],
 )
 def test_an_engine_that_cannot_get_a_model_says_so(source: str, loads: Loads, skip: bool, fits: bool) -> None:
-    problem = unfit(ModelSpec(source=source), loads, skip_init=skip)
+    problem = engine_mismatch(ModelSpec(source=source), loads, skip_init=skip)
     assert (problem is None) == fits
     assert problem is None or (problem.reason is Reason.SOURCE_UNFIT and problem.remedy)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
     """Name the log of the first downloader that is at work. The others fetch the same."""
     pods = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting)
-    at_work = ((pod, name) for pod in pods if (name := fetch_report.running(pod)))
+    at_work = ((pod, name) for pod in pods if (name := fetch_report.running_downloader(pod)))
     for pod, name in at_work:
         yield Asked(LogTail(service.meta.namespace, pod.meta.name, name))
         return
@@ -28,4 +28,4 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
 def progress(service: Object[InferenceServiceSpec], seen: Seen) -> str:
     """Return how far it is, in words; empty when nobody downloads or nothing is known."""
     answers = (seen.answer(read) for read in reads(service, seen))
-    return next((fetch_report.progress(answer.value) for answer in answers if answer), "")
+    return next((fetch_report.progress_text(answer.value) for answer in answers if answer), "")

@@ -59,7 +59,7 @@ def trouble(spec: InferenceServiceSpec, models: Iterable[ModelSpec], seen: Seen)
         return None
     if not any(model_volumes.fetches(model, loads, skip_init=bool(spec.skip_model_init)) for model in models):
         return None
-    return model_volumes.claim_trouble(claim, FIELD, seen)
+    return model_volumes.claim_problem(claim, FIELD, seen)
 
 
 def ignored(spec: InferenceServiceSpec, storage: Storage) -> Iterator[Problem]:

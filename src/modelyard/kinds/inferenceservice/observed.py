@@ -208,7 +208,7 @@ def _trouble(
         return None if pods.waiting.lacks else pod_problems.unscheduled(pods.waiting, _REMEDIES)
     if problem := pod_problems.failing(pods.failed):
         return problem
-    fetching = any(fetch_report.running(pod) for pod in pods.latest)
+    fetching = any(fetch_report.running_downloader(pod) for pod in pods.latest)
     return None if fetching else rollout.problem
 
 
@@ -222,7 +222,7 @@ def _of_nodes(pods: Pods) -> Problem | None:
 
 
 def _of_download(pod: Stored) -> Problem | None:
-    ended = fetch_report.outcome(pod)
+    ended = fetch_report.pod_report(pod)
     return ended.problem if ended else None
 
 

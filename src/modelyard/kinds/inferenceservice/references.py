@@ -93,7 +93,7 @@ def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Pr
             f"the spec of the Model {name} named by {field} is not valid",
             f"look at its status with `kubectl describe model {name}` and correct it",
         )
-    if problem := model_volumes.trouble(reference.spec, seen) or _unfit(reference.spec, spec):
+    if problem := model_volumes.find_problem(reference.spec, seen) or _unfit(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
     awaited = reference.spec.prefetch and not model_cache.is_own(spec)
     return _waiting(name, reference.stored) if awaited else None
@@ -123,4 +123,4 @@ def _failed(name: str, ready: Json) -> Problem:
 def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
     if model.hardware.accelerator is Accelerator.METAL:
         return None
-    return model_volumes.unfit(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))
+    return model_volumes.engine_mismatch(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))

@@ -71,7 +71,7 @@ def serving(service: Object[InferenceServiceSpec], main: Reference, draft: Refer
         known_image=not spec.image or _is_build_of(image, engine.image(gpus)),
         port=place.port,
         devices=devices,
-        storage=model_volumes.joined(storage, drafts),
+        storage=model_volumes.merge_storage(storage, drafts),
         launch=engine.launch(msgspec.convert(spec, engine.options, from_attributes=True), place),
     )
 
@@ -91,7 +91,7 @@ def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Po
     assert model.spec, "a Model that is not known is not asked for"
     spec, meta = service.spec, service.meta
     return model_volumes.storage(
-        model_volumes.Wanted(meta.namespace, model.name, model.spec),
+        model_volumes.ModelToServe(meta.namespace, model.name, model.spec),
         ENGINES[spec.runtime].loads,
         model_cache.policy(spec, policy),
         model_cache.volume(spec, meta.name, policy),
@@ -118,4 +118,4 @@ def _user(spec: InferenceServiceSpec) -> int:
     0: it was not said.
     """
     asked = (spec.pod_security_context or {}).get("runAsUser")
-    return (asked or fetch_container.USER) if isinstance(asked, int) else 0
+    return (asked or fetch_container.DEFAULT_USER) if isinstance(asked, int) else 0

@@ -172,7 +172,7 @@ def transfer(
     """State whether weights get into the pods, if pods fetch any."""
     if known.wanted == 0 or not fetch_report.fetches(template(deployment)):
         return ()
-    ends = [ended for pod in pods.latest if (ended := fetch_report.outcome(pod))]
+    ends = [ended for pod in pods.latest if (ended := fetch_report.pod_report(pod))]
     for problem in (ended.problem for ended in ends if ended.problem):
         return (failing("ModelTransferHealthy", problem),)
     # That weights have arrived is not worth a write of its own, unless somebody was told that they were on their way.

@@ -27,7 +27,7 @@ class Decision(Struct, frozen=True):
 
 def decide(model: Object[ModelSpec], seen: Seen) -> Decision:
     """Return what plan and status of one Model go by."""
-    if problem := model_volumes.trouble(model.spec, seen):
+    if problem := model_volumes.find_problem(model.spec, seen):
         return Decision(problem, None)
     wanted = prefetch.is_wanted(model.spec, seen.policy)
     return Decision(None, prefetch.stage(model, seen) if wanted else None)

@@ -46,7 +46,7 @@ RETRY_SECONDS: Final = 600.0
 SETTLING_SECONDS: Final = 10.0
 
 _KEPT_SECONDS: Final = 86400
-_HOPELESS: Final = tuple(int(code) for code in fetch_report.ENDINGS if code != Code.TRANSIENT)
+_HOPELESS: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
 
 
@@ -88,7 +88,9 @@ def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
 
 
 def _log(seen: Seen) -> Asked | None:
-    pods_at_work = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and fetch_report.running(pod))
+    pods_at_work = (
+        pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and fetch_report.running_downloader(pod)
+    )
     pod = next(pods_at_work, None)
     return Asked(LogTail(pod.meta.namespace, pod.meta.name, fetch_report.CONTAINER)) if pod else None
 
@@ -165,7 +167,7 @@ def progress(seen: Seen) -> str:
     """Return how far the download is, in words; empty when nobody says."""
     log = _log(seen)
     answer = seen.answer(log) if log else None
-    return fetch_report.progress(answer.value) if answer and answer.ok else ""
+    return fetch_report.progress_text(answer.value) if answer and answer.ok else ""
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
@@ -177,7 +179,7 @@ def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
 def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:
     """Return how weights get into a pod whose engine is the usual one for their format."""
     loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
-    wanted = model_volumes.Wanted(model.meta.namespace, model.meta.name, model.spec)
+    wanted = model_volumes.ModelToServe(model.meta.namespace, model.meta.name, model.spec)
     return model_volumes.storage(wanted, loads, policy, fetch_container.cache(policy, ""))
 
 

@@ -88,8 +88,8 @@ def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fet
     source = parse(spec.source)
     if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
         return ()
-    words = fetch_container.recognised_by(
-        fetch_container.Order(meta.namespace, meta.name, spec, source, Loads.FILE), policy
+    words = fetch_container.identifying_args(
+        fetch_container.FetchTask(meta.namespace, meta.name, spec, source, Loads.FILE), policy
     )
     name, shared = names.short(meta.name), _is_shared(policy)
     drafted = Fetched(words, fetch_report.DRAFT_CONTAINER, shared)

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-USER: Final = 1000
+DEFAULT_USER: Final = 1000
 """Numeric, so that the kubelet can tell that it is not root; the same for all, so that one can go on with another's."""
 
 SHARED_CLAIM: Final = "llmkube-model-cache"
 
-_CACHE, _NO_CACHE, _HOME, _CERTIFICATES, _HOST = (
+_CACHE, _POD_STORAGE, _HOME, _CERTIFICATES, _HOST = (
     "model-cache",
     "model-storage",
     "fetch-home",
@@ -54,7 +54,7 @@ class Cache(Struct, frozen=True):
     """What must exist first, and is created if it does not."""
 
 
-class Order(Struct, frozen=True):
+class FetchTask(Struct, frozen=True):
     """What is to be fetched, and for whom."""
 
     namespace: str
@@ -65,14 +65,14 @@ class Order(Struct, frozen=True):
     prefix: str = ""
 
     @property
-    def many(self) -> bool:
+    def fetches_many(self) -> bool:
         """Whether the source names a collection of files, of which the engine serves the folder."""
         return is_collection(self.source) and self.loads is Loads.FOLDER
 
     @property
-    def is_folder(self) -> bool:
+    def loads_folder(self) -> bool:
         """Whether the engine is told a folder, and not a file."""
-        return self.many or (self.loads is Loads.FOLDER and self.spec.format is not Format.GGUF)
+        return self.fetches_many or (self.loads is Loads.FOLDER and self.spec.format is not Format.GGUF)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class Order(Struct, frozen=True):
         return parts(_file_of(self.source), _MOST_PARTS)
 
 
-def is_lonely_part(source: Source) -> bool:
+def is_incomplete_split(source: Source) -> bool:
     """Whether a source names a part of a split model from a place that cannot be asked for the others."""
     found = parts(_file_of(source), _MOST_PARTS)
     if not found or isinstance(source, Hub):
@@ -111,33 +111,33 @@ def resolve_url(source: Hub) -> str:
     return f"https://huggingface.co/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
 
 
-def root(policy: Policy) -> str:
+def weights_root(policy: Policy) -> str:
     """Return the folder under which pods find weights."""
     return policy.cache_path or _MODELS
 
 
-def path(order: Order, policy: Policy) -> str:
+def model_path(task: FetchTask, policy: Policy) -> str:
     """Return what the engine is told to load."""
-    if order.is_folder:
-        return folder(order, policy)
-    return f"{folder(order, policy)}/{order.parts[0] if order.parts else link(order, policy)}"
+    if task.loads_folder:
+        return weights_folder(task, policy)
+    return f"{weights_folder(task, policy)}/{task.parts[0] if task.parts else link_name(task, policy)}"
 
 
-def folder(order: Order, policy: Policy) -> str:
+def weights_folder(task: FetchTask, policy: Policy) -> str:
     """Return the folder that the files are put into."""
     if policy.cache_path:
-        return f"{policy.cache_path}/{cache_key(order.spec.source)}"
+        return f"{policy.cache_path}/{cache_key(task.spec.source)}"
     # Two models of one pod must not share a folder: what one brings is not part of the other.
-    own = f"{_MODELS}/{order.prefix}" if order.prefix else _MODELS
-    return f"{own}/{order.namespace}-{order.name}" if order.is_folder else own
+    own = f"{_MODELS}/{task.prefix}" if task.prefix else _MODELS
+    return f"{own}/{task.namespace}-{task.name}" if task.loads_folder else own
 
 
-def link(order: Order, policy: Policy) -> str:
+def link_name(task: FetchTask, policy: Policy) -> str:
     """Return the name that the one file can be found by, whatever upstream calls it."""
-    return f"{plain(order.name)}.gguf" if policy.cache_path else f"{order.namespace}-{order.name}.gguf"
+    return f"{safe_file_name(task.name)}.gguf" if policy.cache_path else f"{task.namespace}-{task.name}.gguf"
 
 
-def plain(name: str) -> str:
+def safe_file_name(name: str) -> str:
     """Return a file name made of letters, digits, dots, dashes and underscores only."""
     clean = re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "-", name)).strip("-._")
     return clean or "model"
@@ -149,19 +149,19 @@ def cache(policy: Policy, service: str, *, claim: str = "", limit: str = "") -> 
     `claim` is one of the user's own, which is never created, and `limit` is how large the folder of a pod may become.
     """
     if not policy.cache_path:
-        return Cache({"name": _NO_CACHE, "emptyDir": pods.without_empty({"sizeLimit": limit})})
+        return Cache({"name": _POD_STORAGE, "emptyDir": pods.without_empty({"sizeLimit": limit})})
     name = claim or _claim_name(policy, service)
     volume = {"name": _CACHE, "persistentVolumeClaim": {"claimName": name}}
     return Cache(volume, () if claim else (_claim(policy, name),))
 
 
-def other_volumes(order: Order, policy: Policy) -> Iterator[Json]:
+def other_volumes(task: FetchTask, policy: Policy) -> Iterator[Json]:
     """Return what the downloader needs besides: somewhere to write, certificates, the file of the node."""
     yield {"name": _HOME, "emptyDir": {}}
     if policy.ca_configmap:
         yield {"name": _CERTIFICATES, "configMap": {"name": policy.ca_configmap}}
-    if isinstance(order.source, Local):
-        yield {"name": _host(order), "hostPath": {"path": order.source.path, "type": "File"}}
+    if isinstance(task.source, Local):
+        yield {"name": _host_volume(task), "hostPath": {"path": task.source.path, "type": "File"}}
 
 
 def _claim(policy: Policy, name: str) -> CreateOnly:
@@ -197,81 +197,81 @@ def _claim_name(policy: Policy, service: str) -> str:
     return SHARED_CLAIM if policy.cache_mode is CacheMode.SHARED else f"{service}-model-cache"
 
 
-def container(order: Order, policy: Policy, env: tuple[Json, ...] = (), user: int = 0) -> Json:
+def container(task: FetchTask, policy: Policy, env: tuple[Json, ...] = (), user: int = 0) -> Json:
     """Return the container that fetches, and says in its termination message how that went."""
-    secret = secret_name(order.spec, order.source)
-    number = user or (USER if policy.chooses_users else None)
+    secret = secret_name(task.spec, task.source)
+    number = user or (DEFAULT_USER if policy.chooses_users else None)
     identity = pods.without_empty({"runAsUser": number, "runAsGroup": number})
     security = {**identity, "runAsNonRoot": True, "readOnlyRootFilesystem": True}
     body = {
-        "name": f"{order.prefix}-{CONTAINER}" if order.prefix else CONTAINER,
+        "name": f"{task.prefix}-{CONTAINER}" if task.prefix else CONTAINER,
         "image": policy.fetch_image,
         "command": ["modelyard"],
-        "args": ["fetch", *_arguments(order, policy)],
-        "env": pods.unique_env([{"name": "HOME", "value": "/tmp"}], _hidden(order), env),  # noqa: S108 - an emptyDir of the pod's own
+        "args": ["fetch", *_arguments(task, policy)],
+        "env": pods.unique_env([{"name": "HOME", "value": "/tmp"}], _source_env(task), env),  # noqa: S108 - an emptyDir of the pod's own
         "envFrom": [{"secretRef": {"name": secret}}] if secret else [],
         "resources": {"requests": pods.DEFAULT_REQUESTS},
-        "volumeMounts": list(_mounts(order, policy)),
+        "volumeMounts": list(_mounts(task, policy)),
         "securityContext": pods.container_security(security),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     return pods.without_empty(body)
 
 
-def recognised_by(order: Order, policy: Policy) -> tuple[str, ...]:
+def identifying_args(task: FetchTask, policy: Policy) -> tuple[str, ...]:
     """Return the first words of every downloader that brings these weights, for whichever engine."""
-    place = ("--to", folder(order, policy)) if policy.cache_path else ()
-    return ("fetch", *_what(order), *place)
+    place = ("--to", weights_folder(task, policy)) if policy.cache_path else ()
+    return ("fetch", *_source_args(task), *place)
 
 
-def _mounts(order: Order, policy: Policy) -> Iterator[Json]:
-    yield {"name": _CACHE if policy.cache_path else _NO_CACHE, "mountPath": root(policy)}
+def _mounts(task: FetchTask, policy: Policy) -> Iterator[Json]:
+    yield {"name": _CACHE if policy.cache_path else _POD_STORAGE, "mountPath": weights_root(policy)}
     yield {"name": _HOME, "mountPath": "/tmp"}  # noqa: S108 - an emptyDir of the pod's own
     if policy.ca_configmap:
         yield {"name": _CERTIFICATES, "mountPath": "/custom-certs", "readOnly": True}
-    if isinstance(order.source, Local):
-        yield {"name": _host(order), "mountPath": _host_file(order.source), "readOnly": True}
+    if isinstance(task.source, Local):
+        yield {"name": _host_volume(task), "mountPath": _host_mount_path(task.source), "readOnly": True}
 
 
-def _arguments(order: Order, policy: Policy) -> Iterator[str]:
-    yield from _what(order)
-    yield from ("--to", folder(order, policy))
-    if order.many:
+def _arguments(task: FetchTask, policy: Policy) -> Iterator[str]:
+    yield from _source_args(task)
+    yield from ("--to", weights_folder(task, policy))
+    if task.fetches_many:
         yield "--all"
-    elif not order.parts and not order.is_folder:
-        yield from ("--link", link(order, policy))
-    if order.spec.sha256 and not order.many and not order.parts:
-        yield from ("--sha256", order.spec.sha256.lower())
-    if order.spec.refresh_policy is RefreshPolicy.ON_CHANGE:
+    elif not task.parts and not task.loads_folder:
+        yield from ("--link", link_name(task, policy))
+    if task.spec.sha256 and not task.fetches_many and not task.parts:
+        yield from ("--sha256", task.spec.sha256.lower())
+    if task.spec.refresh_policy is RefreshPolicy.ON_CHANGE:
         yield from ("--refresh", "on-change")
     if policy.ca_configmap:
         yield from ("--ca", "/custom-certs")
 
 
-def _what(order: Order) -> Iterator[str]:
-    match order.source:
+def _source_args(task: FetchTask) -> Iterator[str]:
+    match task.source:
         case Local():
             # The file itself and nothing beside it, wherever a node without containers really has it.
-            yield from (_host_file(order.source), "--allow-root", _host_file(order.source))
-        case S3() if order.parts:
+            yield from (_host_mount_path(task.source), "--allow-root", _host_mount_path(task.source))
+        case S3() if task.parts:
             # A bucket is not asked what belongs together, but the name of one part tells the names of all.
-            yield order.spec.source.rpartition("/")[0] + "/"
-            yield from (word for part in order.parts for word in ("--file", part))
-        case _ if not _hidden(order):
-            yield order.spec.source
+            yield task.spec.source.rpartition("/")[0] + "/"
+            yield from (word for part in task.parts for word in ("--file", part))
+        case _ if not _source_env(task):
+            yield task.spec.source
 
 
-def _hidden(order: Order) -> list[Json]:
+def _source_env(task: FetchTask) -> list[Json]:
     """Return the source as a variable if it holds a password or a signature: arguments show in lists of processes."""
-    if redacted(order.spec.source) == order.spec.source:
+    if redacted(task.spec.source) == task.spec.source:
         return []
-    return [{"name": "MODEL_SOURCE", "value": order.spec.source}]
+    return [{"name": "MODEL_SOURCE", "value": task.spec.source}]
 
 
-def _host(order: Order) -> str:
-    return f"{order.prefix}-{_HOST}" if order.prefix else _HOST
+def _host_volume(task: FetchTask) -> str:
+    return f"{task.prefix}-{_HOST}" if task.prefix else _HOST
 
 
-def _host_file(source: Local) -> str:
+def _host_mount_path(source: Local) -> str:
     # Not the name as it is: a mount path must not hold a colon.
-    return f"/{_HOST}/{plain(posixpath.basename(source.path))}"
+    return f"/{_HOST}/{safe_file_name(posixpath.basename(source.path))}"

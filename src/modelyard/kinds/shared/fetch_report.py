@@ -41,7 +41,7 @@ _SIGNALS: Final = 128
 _MIB, _GIB = 2**20, 2**30
 
 
-class Ending(Struct, frozen=True):
+class Failure(Struct, frozen=True):
     """One way in which a download fails."""
 
     reason: Reason
@@ -52,40 +52,40 @@ class Ending(Struct, frozen=True):
     """Where users set what has to change."""
 
 
-ENDINGS: Final[Mapping[int, Ending]] = {
-    Code.BAD_SOURCE: Ending(
+FAILURES: Final[Mapping[int, Failure]] = {
+    Code.BAD_SOURCE: Failure(
         Reason.MODEL_SOURCE_INVALID, "the source cannot be fetched", "correct it", field="spec.source of the Model"
     ),
-    Code.AUTH: Ending(
+    Code.AUTH: Failure(
         Reason.MODEL_SOURCE_UNAUTHORIZED,
         "the source does not let us read it",
         "check the credentials",
         field="spec.sourceSecretRef of the Model, or spec.source itself if it is a plain URL",
     ),
-    Code.NOT_FOUND: Ending(
+    Code.NOT_FOUND: Failure(
         Reason.MODEL_SOURCE_NOT_FOUND, "the source is not there", "correct it", field="spec.source of the Model"
     ),
-    Code.CHECKSUM: Ending(
+    Code.CHECKSUM: Failure(
         Reason.MODEL_CHECKSUM_MISMATCH,
         "the weights are not those that were expected",
         "check the hash",
         field="spec.sha256 of the Model",
     ),
-    Code.NO_SPACE: Ending(
+    Code.NO_SPACE: Failure(
         Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume has no room for the weights", "enlarge the volume"
     ),
-    Code.NOT_WRITABLE: Ending(
+    Code.NOT_WRITABLE: Failure(
         Reason.MODEL_VOLUME_NOT_WRITABLE,
         "the volume for the weights cannot be written",
         "set a group that may",
         field="fsGroup of spec.podSecurityContext",
     ),
-    Code.REFUSED: Ending(
+    Code.REFUSED: Failure(
         Reason.MODEL_SOURCE_REFUSED,
         "the downloader refuses the source",
         f"read its output with `kubectl logs -c {CONTAINER} POD`",
     ),
-    Code.TRANSIENT: Ending(
+    Code.TRANSIENT: Failure(
         Reason.MODEL_SOURCE_UNREACHABLE,
         "the source cannot be reached",
         "it is tried again; check the network if this stays",
@@ -93,7 +93,7 @@ ENDINGS: Final[Mapping[int, Ending]] = {
 }
 """By exit code, as docs/guides/fetch.md lists them."""
 
-_WHERE_IT_IS_SET: Final = {
+_FIELD_OF_OPTION: Final = {
     "--file": "spec.source of the Model (hf://org/repo/FILE)",
     "--sha256": "spec.sha256 of the Model",
     "--ca": "the operator's --ca-cert-configmap",
@@ -104,7 +104,7 @@ _WHERE_IT_IS_SET: Final = {
 _Plain = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,4096}$")]
 
 
-class Result(Struct, frozen=True):
+class TerminationLine(Struct, frozen=True):
     """The line that a downloader leaves behind."""
 
     message: str = ""
@@ -141,14 +141,14 @@ def report(pod: Stored, container: str = CONTAINER) -> Report | None:
     return _read(container, ended or before)
 
 
-def outcome(pod: Stored) -> Report | None:
+def pod_report(pod: Stored) -> Report | None:
     """Return the first failure of a pod's downloaders, or success once all have ended well. Drafts have one, too."""
     reports = [report(pod, name) for name in _downloaders(pod)]
     failed = next((one for one in reports if one and one.problem), None)
     return failed or (reports[0] if all(reports) and reports else None)
 
 
-def running(pod: Stored) -> str:
+def running_downloader(pod: Stored) -> str:
     """Return the name of the downloader that is at work, if one is."""
     found = (name for name, status in _downloaders(pod).items() if "running" in status.get("state", {}))
     return next(found, "")
@@ -159,7 +159,7 @@ def fetches(template: Json) -> bool:
     return any(_is_downloader(one) for one in template.get("spec", {}).get("initContainers", ()))
 
 
-def progress(line: Json) -> str:
+def progress_text(line: Json) -> str:
     """Return how far a download is, from a line of its log; empty when the line does not say. Rounded: it is shown."""
     done, total = line.get("bytes"), line.get("total")
     if not isinstance(done, int) or "result" in line:
@@ -181,7 +181,7 @@ def _is_downloader(container: Json) -> bool:
 
 
 def _read(container: str, ended: Json) -> Report | None:
-    code, line = int(ended.get("exitCode", 0)), _result(str(ended.get("message", "")))
+    code, line = int(ended.get("exitCode", 0)), _termination_line(str(ended.get("message", "")))
     if code == 0:
         return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
     problem = _problem(code, line) or pod_problems.crash(container, ended, REMEDIES)
@@ -191,34 +191,34 @@ def _read(container: str, ended: Json) -> Report | None:
     return Report(problem=problem)
 
 
-def _result(message: str) -> Result:
+def _termination_line(message: str) -> TerminationLine:
     # With terminationMessagePolicy FallbackToLogsOnError it may be the end of the log instead: the last line counts.
     try:
-        return msgspec.json.decode(message.strip().rpartition("\n")[2], type=Result)
+        return msgspec.json.decode(message.strip().rpartition("\n")[2], type=TerminationLine)
     except msgspec.DecodeError:
-        return Result()
+        return TerminationLine()
 
 
-def _problem(code: int, line: Result) -> Problem | None:
-    ending = ENDINGS.get(code)
-    if ending is None:
+def _problem(code: int, line: TerminationLine) -> Problem | None:
+    failure = FAILURES.get(code)
+    if failure is None:
         return None
-    untrusted = ending.reason is Reason.MODEL_SOURCE_REFUSED and "certificate" in line.message
-    reason = Reason.MODEL_SOURCE_UNTRUSTED if untrusted else ending.reason
-    remedy = in_our_words(line.remedy) or ending.remedy
-    where = f" ({ending.field})" if ending.field else ""
-    return Problem(reason, _readable(line.message) or ending.message, f"{remedy}{where}")
+    untrusted = failure.reason is Reason.MODEL_SOURCE_REFUSED and "certificate" in line.message
+    reason = Reason.MODEL_SOURCE_UNTRUSTED if untrusted else failure.reason
+    remedy = with_field_names(line.remedy) or failure.remedy
+    where = f" ({failure.field})" if failure.field else ""
+    return Problem(reason, _with_rounded_sizes(line.message) or failure.message, f"{remedy}{where}")
 
 
-def _readable(message: str) -> str:
+def _with_rounded_sizes(message: str) -> str:
     """Shorten big sizes. Room on a shared volume changes all the time; rounded, it is news less often."""
     # Only what is said to be bytes: names of files have long numbers, too, such as dates.
     return re.sub(r"\b(\d{7,}) bytes\b", lambda found: _amount(int(found[1])), message)
 
 
-def in_our_words(remedy: str) -> str:
+def with_field_names(remedy: str) -> str:
     """Return a remedy of the downloader with the names of fields and settings in place of its options."""
-    return re.sub(r"--[a-z0-9-]+", lambda found: _WHERE_IT_IS_SET.get(found[0], found[0]), _readable(remedy))
+    return re.sub(r"--[a-z0-9-]+", lambda found: _FIELD_OF_OPTION.get(found[0], found[0]), _with_rounded_sizes(remedy))
 
 
 def _amount(size: int) -> str:

@@ -34,7 +34,7 @@ CLAIM_FOLDER: Final = "/model-source"
 S3_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
-class Wanted(Struct, frozen=True):
+class ModelToServe(Struct, frozen=True):
     """A Model, as far as a pod that serves it needs to know."""
 
     namespace: str
@@ -62,25 +62,25 @@ class Storage(Struct, frozen=True):
 
 def reads(spec: ModelSpec) -> Iterator[Read]:
     """Name what decides whether a model may be served: its claim, its Secret."""
-    source = understood(spec)
+    source = parsed_source(spec)
     if isinstance(source, Claim):
         yield Named(VOLUME_CLAIM, source.claim)
     if source and (secret := fetch_container.secret_name(spec, source)):
         yield Named(SECRET, secret)
 
 
-def trouble(spec: ModelSpec, seen: Seen) -> Problem | None:
+def find_problem(spec: ModelSpec, seen: Seen) -> Problem | None:
     """Return why a model may not be served (yet)."""
     try:
         source = parse(spec.source)
     except SpecInvalid as error:
         return Problem(Reason.INVALID_SPEC, f"spec.source of the Model {error.wrong}", error.remedy)
-    return _source_trouble(spec, source, seen) or _secret_trouble(spec, source, seen)
+    return _source_problem(spec, source, seen) or _secret_problem(spec, source, seen)
 
 
-def unfit(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Problem | None:
+def engine_mismatch(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Problem | None:
     """Return why an engine that loads like this cannot get this model, although others can."""
-    source = understood(spec)
+    source = parsed_source(spec)
     if source is None or isinstance(source, Hub | Claim) or loads is Loads.NOTHING:
         return None
     if loads is Loads.ITSELF:
@@ -96,10 +96,10 @@ def fetches(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> bool:
     """Return whether a pod whose engine loads like this fetches the weights before the engine starts."""
     on_a_mac = spec.hardware.accelerator is Accelerator.METAL
     by_itself = skip_init or loads in (Loads.ITSELF, Loads.NOTHING)
-    return not on_a_mac and not by_itself and not isinstance(understood(spec), Claim)
+    return not on_a_mac and not by_itself and not isinstance(parsed_source(spec), Claim)
 
 
-def understood(spec: ModelSpec) -> Source | None:
+def parsed_source(spec: ModelSpec) -> Source | None:
     """Return what the source means; None when it means nothing."""
     try:
         return parse(spec.source)
@@ -107,21 +107,21 @@ def understood(spec: ModelSpec) -> Source | None:
         return None
 
 
-def _source_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
+def _source_problem(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
     if isinstance(source, Claim):
-        return claim_trouble(source.claim, "spec.source", seen)
+        return claim_problem(source.claim, "spec.source", seen)
     if spec.hardware.accelerator is Accelerator.METAL:
         return None
-    if fetch_container.is_lonely_part(source):
+    if fetch_container.is_incomplete_split(source):
         return Problem(
             Reason.SOURCE_UNFIT,
             "spec.source names one part of a split model, and the other parts cannot be fetched with it",
             "use hf://org/repo/FIRST-PART, s3://bucket/folder/FIRST-PART or pvc://claim/FIRST-PART",
         )
-    return _local_trouble(source, seen.policy.local_roots) if isinstance(source, Local) else None
+    return _local_problem(source, seen.policy.local_roots) if isinstance(source, Local) else None
 
 
-def claim_trouble(name: str, field: str, seen: Seen) -> Problem | None:
+def claim_problem(name: str, field: str, seen: Seen) -> Problem | None:
     """Return why a claim that a field names cannot be mounted; None: it can, as far as is known."""
     claim = seen.one(Named(VOLUME_CLAIM, name))
     if claim is None:
@@ -133,7 +133,7 @@ def claim_trouble(name: str, field: str, seen: Seen) -> Problem | None:
     return None
 
 
-def _local_trouble(source: Local, roots: Sequence[str]) -> Problem | None:
+def _local_problem(source: Local, roots: Sequence[str]) -> Problem | None:
     if any(_is_below(source.path, root) for root in roots):
         return None
     return Problem(
@@ -148,13 +148,13 @@ def _is_below(path: str, root: str) -> bool:
     return clean == folder or clean.startswith(f"{folder.rstrip('/')}/")
 
 
-def _secret_trouble(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
+def _secret_problem(spec: ModelSpec, source: Source, seen: Seen) -> Problem | None:
     keys = S3_KEYS if isinstance(source, S3) else ()
     return secrets.find_problem(seen, fetch_container.secret_name(spec, source), keys, "spec.sourceSecretRef")
 
 
 def storage(
-    model: Wanted,
+    model: ModelToServe,
     loads: Loads,
     policy: Policy,
     cache: fetch_container.Cache,
@@ -167,26 +167,26 @@ def storage(
     """Return how the weights of a model get into a pod, by way of a cache if they are fetched.
 
     `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it
-    (0: nobody was asked for). Only of models without `trouble`, for engines that are not `unfit`.
+    (0: nobody was asked for). Only if neither `find_problem` nor `engine_mismatch` finds a problem.
     """
     source = parse(model.spec.source)
     if isinstance(source, Claim):
-        return _mounted(source, prefix)
+        return _from_claim(source, prefix)
     if loads is Loads.NOTHING:
         return Storage()
     if loads is Loads.ITSELF or skip_init:
-        return _left_to_the_engine(source)
-    order = fetch_container.Order(model.namespace, model.name, model.spec, source, loads, prefix)
+        return _fetched_by_engine(source)
+    task = fetch_container.FetchTask(model.namespace, model.name, model.spec, source, loads, prefix)
     return Storage(
-        model=fetch_container.path(order, policy),
-        volumes=(cache.volume, *fetch_container.other_volumes(order, policy)),
-        mounts=({"name": cache.volume["name"], "mountPath": fetch_container.root(policy), "readOnly": True},),
-        init=(fetch_container.container(order, policy, env, user),),
+        model=fetch_container.model_path(task, policy),
+        volumes=(cache.volume, *fetch_container.other_volumes(task, policy)),
+        mounts=({"name": cache.volume["name"], "mountPath": fetch_container.weights_root(policy), "readOnly": True},),
+        init=(fetch_container.container(task, policy, env, user),),
         claims=cache.claims,
     )
 
 
-def joined(one: Storage, other: Storage) -> Storage:
+def merge_storage(one: Storage, other: Storage) -> Storage:
     """Return what a pod needs that has two models. What both need is there once; the engine is told of the first."""
     return Storage(
         model=one.model,
@@ -204,7 +204,7 @@ def hub_url(source: Hub) -> str:
     return fetch_container.resolve_url(source) if source.file else ""
 
 
-def _mounted(source: Claim, prefix: str) -> Storage:
+def _from_claim(source: Claim, prefix: str) -> Storage:
     name = f"{prefix}-{CLAIM_VOLUME}" if prefix else CLAIM_VOLUME
     folder = f"/{prefix}{CLAIM_FOLDER}" if prefix else CLAIM_FOLDER
     return Storage(
@@ -214,7 +214,7 @@ def _mounted(source: Claim, prefix: str) -> Storage:
     )
 
 
-def _left_to_the_engine(source: Source) -> Storage:
+def _fetched_by_engine(source: Source) -> Storage:
     match source:
         case Hub():
             return Storage(source.repo, "" if source.revision == MAIN else source.revision, hub_url(source))
