@@ -7,7 +7,13 @@ import pytest
 from modelyard.core.objects import Stored
 from modelyard.core.resources import POD
 from modelyard.kinds.shared import pod_problems
-from modelyard.kinds.shared.scheduling import Placement, complaints, devices, lacks_a_volume, look
+from modelyard.kinds.shared.scheduling import (
+    Placement,
+    device_limits,
+    placement_of,
+    unschedulable_reasons,
+    waits_for_binding,
+)
 
 MESSAGES = {
     "counts of nodes": (
@@ -41,12 +47,12 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_of_a_message_only_what_is_missing_is_kept(name: str):
     message, kept = MESSAGES[name]
-    assert complaints(message) == kept
+    assert unschedulable_reasons(message) == kept
 
 
 def test_the_same_lack_on_more_nodes_is_no_news():
     one, other = "0/1 nodes are available: 1 Insufficient cpu.", "0/9 nodes are available: 9 Insufficient cpu."
-    assert complaints(one) == complaints(other)
+    assert unschedulable_reasons(one) == unschedulable_reasons(other)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +65,22 @@ def test_the_same_lack_on_more_nodes_is_no_news():
     ],
 )
 def test_a_pod_that_waits_for_its_claim_is_told_from_others(complaint: str, expected: bool):
-    assert lacks_a_volume(Placement(waits=True, complaint=complaint)) is expected
+    assert waits_for_binding(Placement(waits=True, message=complaint)) is expected
 
 
 def test_a_claim_that_is_being_deleted_is_let_go_by_those_who_use_it():
-    placement = Placement(waits=True, complaint='persistentvolumeclaim "llmkube-model-cache" is being deleted')
-    assert "set spec.replicas" in pod_problems.unscheduled(placement, pod_problems.USUAL).remedy
+    placement = Placement(waits=True, message='persistentvolumeclaim "llmkube-model-cache" is being deleted')
+    assert "set spec.replicas" in pod_problems.unschedulable(placement, pod_problems.DEFAULT_REMEDIES).remedy
 
 
 def test_devices_are_what_has_a_domain_in_its_name():
     limits = [{"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "2"}, {"amd.com/gpu": 1, "gpu.intel.com/xe": "0"}]
-    assert devices(limits) == (("amd.com/gpu", 1), ("nvidia.com/gpu", 2))
+    assert device_limits(limits) == (("amd.com/gpu", 1), ("nvidia.com/gpu", 2))
 
 
 def test_a_pod_that_many_look_at_is_read_once():
     body = {"metadata": {"name": "waits"}, "status": {"phase": "Pending"}}
-    assert look(Stored.from_dict(POD, body)) is look(Stored.from_dict(POD, body))
+    assert placement_of(Stored.from_dict(POD, body)) is placement_of(Stored.from_dict(POD, body))
 
 
 def test_a_pod_that_goes_away_is_not_taken_for_what_it_was():
@@ -83,4 +89,4 @@ def test_a_pod_that_goes_away_is_not_taken_for_what_it_was():
     there = Stored.from_dict(POD, {"metadata": {"name": "a"}, "status": status})
     leaving = {"name": "a", "deletionTimestamp": "2026-01-02T03:04:05Z"}
     going = Stored.from_dict(POD, {"metadata": leaving, "status": status})
-    assert (look(there).waits, look(going).waits) == (True, False)
+    assert (placement_of(there).waits, placement_of(going).waits) == (True, False)

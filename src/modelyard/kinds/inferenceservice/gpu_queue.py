@@ -47,8 +47,8 @@ class Ahead(Struct, frozen=True):
 
     def __call__(self, pod: Stored) -> tuple[Key, bool] | None:
         """Return whose pod it is and whether it serves; None when it does not matter."""
-        placement = scheduling.look(pod)
-        if not placement.lacks and not (placement.ready and placement.gpus):
+        placement = scheduling.placement_of(pod)
+        if not placement.missing_gpu and not (placement.ready and placement.gpus):
             return None
         rank = _rank(pod, placement)
         return (rank.service, placement.ready) if rank < self.rank else None
@@ -56,11 +56,11 @@ class Ahead(Struct, frozen=True):
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[tuple[Key, bool]]]:
     """Name the pods of all services, while this one waits."""
-    makers = scheduling.makers(seen.one(Owned(DEPLOYMENT)))
-    own = [(pod, scheduling.look(pod, makers)) for pod in seen.all(Owned(POD))]
+    vendors = scheduling.gpu_vendors(seen.one(Owned(DEPLOYMENT)))
+    own = [(pod, scheduling.placement_of(pod, vendors)) for pod in seen.all(Owned(POD))]
     if any(placement.ready for _, placement in own):
         return
-    ranks = [_rank(pod, placement) for pod, placement in own if placement.lacks]
+    ranks = [_rank(pod, placement) for pod, placement in own if placement.missing_gpu]
     if ranks:
         first = min(ranks)._replace(service=Key(service.meta.namespace, names.short(service.meta.name)))
         yield Every(POD, Ahead(first), selector=Selector(((names.KIND_LABEL, KIND),)), within=PATIENCE)

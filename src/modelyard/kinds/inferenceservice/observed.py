@@ -62,13 +62,13 @@ class Pods(Struct, frozen=True):
 def look(seen: Seen) -> Pods:
     """Look at the pods of a service."""
     deployment, everybody = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
-    makers = scheduling.makers(deployment)
-    pods = [(pod, scheduling.look(pod, makers)) for pod in everybody if pod.status.get("phase") not in _OVER]
+    vendors = scheduling.gpu_vendors(deployment)
+    pods = [(pod, scheduling.placement_of(pod, vendors)) for pod in everybody if pod.status.get("phase") not in _OVER]
     told = (placement for _, placement in pods if placement.waits and not _binds(placement, seen.now))
-    waiting = sorted(told, key=lambda one: not one.lacks)
+    waiting = sorted(told, key=lambda one: not one.missing_gpu)
     return Pods(
         latest=_latest(deployment, [pod for pod, _ in pods if not pod.meta.deleting]),
-        failed=_latest(deployment, pod_problems.failed(everybody, seen.now)),
+        failed=_latest(deployment, pod_problems.recently_failed(everybody, seen.now)),
         left=len(pods),
         leaving=sum(pod.meta.deleting for pod, _ in pods),
         ready=sum(placement.ready and not placement.preempted for _, placement in pods),
@@ -82,15 +82,15 @@ def requeue_after(service: Object[InferenceServiceSpec], seen: Seen) -> RequeueA
     """Return when to look again at what is only told, or no longer told, after a while."""
     pods = seen.all(Owned(POD))
     waits = [
-        *([_BINDING] if any(_binds(scheduling.look(pod), seen.now) for pod in pods) else []),
-        *([_FAILED] if pod_problems.failed(pods, seen.now) else []),
+        *([_BINDING] if any(_binds(scheduling.placement_of(pod), seen.now) for pod in pods) else []),
+        *([_FAILED] if pod_problems.recently_failed(pods, seen.now) else []),
         *filter(None, [autoscale.requeue_after(service.before, seen)]),
     ]
     return min(waits, key=lambda wait: wait.seconds, default=None)
 
 
 def _binds(placement: Placement, now: datetime) -> bool:
-    if not scheduling.lacks_a_volume(placement) or not placement.since:
+    if not scheduling.waits_for_binding(placement) or not placement.since:
         return False
     return (now - datetime.fromisoformat(placement.since)).total_seconds() < _BINDING.seconds
 
@@ -166,7 +166,7 @@ def _makes_room(deployment: Stored | None, pods: Pods) -> bool:
 
 def shortage(pods: Pods) -> Problem | None:
     """Return that pods wait for GPUs."""
-    if pods.waiting is None or not pods.waiting.lacks:
+    if pods.waiting is None or not pods.waiting.missing_gpu:
         return None
     return Problem(
         Reason.INSUFFICIENT_GPU,
@@ -178,9 +178,9 @@ def shortage(pods: Pods) -> Problem | None:
 
 def waiting_for(pods: Pods) -> str:
     """Return the GPUs that one pod waits for, such as `nvidia.com/gpu: 2`; empty when it waits for none."""
-    if pods.waiting is None or not pods.waiting.lacks:
+    if pods.waiting is None or not pods.waiting.missing_gpu:
         return ""
-    return f"{pods.waiting.lacks}: {dict(pods.waiting.gpus)[pods.waiting.lacks]}"
+    return f"{pods.waiting.missing_gpu}: {dict(pods.waiting.gpus)[pods.waiting.missing_gpu]}"
 
 
 def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Rollout, pods: Pods) -> bool:
@@ -205,20 +205,20 @@ def _trouble(
             "it starts again when there is room; raise spec.priority to keep its place",
         )
     if pods.waiting:
-        return None if pods.waiting.lacks else pod_problems.unscheduled(pods.waiting, _REMEDIES)
-    if problem := pod_problems.failing(pods.failed):
+        return None if pods.waiting.missing_gpu else pod_problems.unschedulable(pods.waiting, _REMEDIES)
+    if problem := pod_problems.repeated_failure(pods.failed):
         return problem
     fetching = any(fetch_report.running_downloader(pod) for pod in pods.latest)
     return None if fetching else rollout.problem
 
 
 def _of_pods(pods: Pods) -> Problem | None:
-    found = (_of_download(pod) or pod_problems.of_containers(pod, _REMEDIES) for pod in pods.latest)
+    found = (_of_download(pod) or pod_problems.container_problem(pod, _REMEDIES) for pod in pods.latest)
     return next((problem for problem in found if problem), None)
 
 
 def _of_nodes(pods: Pods) -> Problem | None:
-    return next((problem for pod in pods.latest if (problem := pod_problems.of_node(pod))), None)
+    return next((problem for pod in pods.latest if (problem := pod_problems.node_problem(pod))), None)
 
 
 def _of_download(pod: Stored) -> Problem | None:

@@ -59,7 +59,7 @@ def summarise(
         model_ready=known.model is None,
         effective_priority=priority(service, seen),
         scheduling_status=scheduling_status(verdict, waiting),
-        scheduling_message=waiting.complaint if waiting else "",
+        scheduling_message=waiting.message if waiting else "",
         waiting_for=observed.waiting_for(pods) if known.wanted else "",
         queue_position=gpu_queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
         conditions=(
@@ -112,9 +112,9 @@ def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) ->
         return Reason.WAITING_FOR_METAL_AGENT
     if waiting is None:
         return ""
-    if waiting.lacks:
+    if waiting.missing_gpu:
         return Reason.INSUFFICIENT_GPU
-    return "InsufficientResources" if "Insufficient " in waiting.complaint else Reason.UNSCHEDULABLE
+    return "InsufficientResources" if "Insufficient " in waiting.message else Reason.UNSCHEDULABLE
 
 
 def available(known: Facts, verdict: Verdict, *, reachable: bool) -> Condition:
@@ -154,7 +154,7 @@ def degraded(known: Facts, verdict: Verdict) -> Condition:
 def gpus(known: Facts, pods: Pods, deployment: Stored | None) -> tuple[Condition, ...]:
     """State whether pods get the GPUs that they ask for, if they ask for any."""
     containers = template(deployment).get("spec", {}).get("containers", ())
-    asked = scheduling.devices(one.get("resources", {}).get("limits", {}) for one in containers)
+    asked = scheduling.device_limits(one.get("resources", {}).get("limits", {}) for one in containers)
     if not asked or known.wanted == 0:
         return ()
     if known.shortage:

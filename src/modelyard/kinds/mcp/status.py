@@ -51,7 +51,7 @@ def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
     """State whether pods serve."""
     if seen.one(Owned(DEPLOYMENT)) is None:
         return condition("Available", False, Reason.STARTING, "there is no Deployment")
-    trouble = None if rollout.complete else pod_problems.first_trouble(seen.all(Owned(POD)))
+    trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)))
     return workloads.available(rollout, trouble or rollout.problem)
 
 

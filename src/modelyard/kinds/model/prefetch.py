@@ -147,7 +147,7 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
 def trouble(seen: Seen) -> Problem | None:
     """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
     settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
-    return pod_problems.first_trouble(settled, fetch_report.REMEDIES)
+    return pod_problems.first_problem(settled, fetch_report.REMEDIES)
 
 
 def settling(seen: Seen) -> RequeueAfter | None:

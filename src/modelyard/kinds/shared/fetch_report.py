@@ -184,7 +184,7 @@ def _read(container: str, ended: Json) -> Report | None:
     code, line = int(ended.get("exitCode", 0)), _termination_line(str(ended.get("message", "")))
     if code == 0:
         return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
-    problem = _problem(code, line) or pod_problems.crash(container, ended, REMEDIES)
+    problem = _problem(code, line) or pod_problems.crash_problem(container, ended, REMEDIES)
     if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
         # Somebody ended it, who may have meant the pod: that says nothing of the weights, and it runs again.
         return None

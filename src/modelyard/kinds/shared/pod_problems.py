@@ -34,9 +34,9 @@ _IMAGE_REASONS = frozenset(
     }
 )
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-_RESTARTS_THAT_ARE_A_LOOP = 2
+_CRASH_LOOP_RESTARTS = 2
 _KILLED_FOR_MEMORY = "OOMKilled"
-_SHORT_WHILE = 600.0
+_RECENT_SECONDS = 600.0
 
 
 class Remedies(Struct, frozen=True):
@@ -46,19 +46,23 @@ class Remedies(Struct, frozen=True):
     room: str = "free or add what is missing, or lower spec.resources.requests"
 
 
-USUAL = Remedies()
+DEFAULT_REMEDIES = Remedies()
 _VOLUME_REMEDY = "see what its claims wait for with `kubectl describe pvc`; their storage class may be missing"
-_GOING_REMEDY = "set spec.replicas of all services that use it to 0 until it is gone; it goes when no pod uses it"
+_CLAIM_DELETED_REMEDY = (
+    "set spec.replicas of all services that use it to 0 until it is gone; it goes when no pod uses it"
+)
 
 
-def first_trouble(pods: Iterable[Stored], remedies: Remedies = USUAL) -> Problem | None:
+def first_problem(pods: Iterable[Stored], remedies: Remedies = DEFAULT_REMEDIES) -> Problem | None:
     """Return the trouble of the first pod that has any; pods that are going away are left out."""
     there = (pod for pod in pods if not pod.meta.deleting)
-    troubles = (of_containers(pod, remedies) or of_node(pod) or _unscheduled(pod, remedies) for pod in there)
-    return next((problem for problem in troubles if problem), None)
+    problems = (
+        container_problem(pod, remedies) or node_problem(pod) or _scheduling_problem(pod, remedies) for pod in there
+    )
+    return next((problem for problem in problems if problem), None)
 
 
-def of_node(pod: Stored) -> Problem | None:
+def node_problem(pod: Stored) -> Problem | None:
     """Return that the node of a pod is lost.
 
     A node that reports says the same of a pod and of its containers; without it, the control plane speaks for the pod
@@ -75,9 +79,9 @@ def of_node(pod: Stored) -> Problem | None:
     )
 
 
-def failed(pods: Iterable[Stored], now: datetime) -> list[Stored]:
+def recently_failed(pods: Iterable[Stored], now: datetime) -> list[Stored]:
     """Return the pods that failed as a whole a short while ago. They stay for ever, so old ones say nothing."""
-    return [pod for pod in pods if pod.status.get("phase") == "Failed" and _age(pod, now) < _SHORT_WHILE]
+    return [pod for pod in pods if pod.status.get("phase") == "Failed" and _age(pod, now) < _RECENT_SECONDS]
 
 
 def _age(pod: Stored, now: datetime) -> float:
@@ -85,9 +89,9 @@ def _age(pod: Stored, now: datetime) -> float:
     return (now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
 
 
-def failing(pods: Sequence[Stored]) -> Problem | None:
+def repeated_failure(pods: Sequence[Stored]) -> Problem | None:
     """Return why pods fail again and again: the node rejects or evicts each that is made. One may be an accident."""
-    if len(pods) < _RESTARTS_THAT_ARE_A_LOOP:
+    if len(pods) < _CRASH_LOOP_RESTARTS:
         return None
     status = max(pods, key=lambda pod: pod.meta.creation_timestamp or "").status
     # What follows the first sentence are amounts, which differ each time.
@@ -100,22 +104,22 @@ def failing(pods: Sequence[Stored]) -> Problem | None:
     )
 
 
-def of_containers(pod: Stored, remedies: Remedies) -> Problem | None:
+def container_problem(pod: Stored, remedies: Remedies) -> Problem | None:
     """Return what keeps the first container that has trouble from running."""
     status = pod.status
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     unready_since = str(stored_condition(status, "Ready").get("lastTransitionTime", ""))
-    blamed = (one for one in containers if not one.get("ready") and not _served(one, unready_since))
-    return next((problem for one in blamed if (problem := _container_trouble(one, remedies))), None)
+    blamed = (one for one in containers if not one.get("ready") and not _was_ready(one, unready_since))
+    return next((problem for one in blamed if (problem := _status_problem(one, remedies))), None)
 
 
-def _served(status: Json, unready_since: str) -> bool:
+def _was_ready(status: Json, unready_since: str) -> bool:
     """Whether a container was ready since it last started: then what ended it before is over, however often it did."""
     started = str(status.get("state", {}).get("running", {}).get("startedAt") or "")
     return bool(started) and started < unready_since
 
 
-def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
+def _status_problem(status: Json, remedies: Remedies) -> Problem | None:
     name, waiting = status.get("name", ""), status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     if reason in _IMAGE_REASONS:
@@ -125,16 +129,16 @@ def _container_trouble(status: Json, remedies: Remedies) -> Problem | None:
             _image_remedy(reason, str(waiting.get("message", ""))),
         )
     if reason in _CONFIG_REASONS:
-        return _config_trouble(name, str(waiting.get("message", "")))
-    ended = _ending(status)
-    looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _RESTARTS_THAT_ARE_A_LOOP
+        return _config_problem(name, str(waiting.get("message", "")))
+    ended = _last_termination(status)
+    looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _CRASH_LOOP_RESTARTS
     # To lack memory is no accident of one start: the next one lacks it, too.
     if looping or ended.get("reason") == _KILLED_FOR_MEMORY:
-        return crash(name, ended, remedies)
+        return crash_problem(name, ended, remedies)
     return None
 
 
-def _ending(status: Json) -> Json:
+def _last_termination(status: Json) -> Json:
     """Return how a container ended last; empty when it never did."""
     found = (status.get(name, {}).get("terminated") for name in ("state", "lastState"))
     return next((ended for ended in found if ended), {})
@@ -148,7 +152,7 @@ def _image_remedy(reason: str, message: str) -> str:
     return "check its name and tag, and imagePullSecrets if the registry is private"
 
 
-def _config_trouble(container: str, message: str) -> Problem:
+def _config_problem(container: str, message: str) -> Problem:
     # The kubelet adds which pod it speaks of; the next pod would make the same trouble look like news.
     message = re.sub(r"\s*\(pod: .*$", "", message, flags=re.DOTALL)
     remedy = "correct what the message names"
@@ -157,7 +161,7 @@ def _config_trouble(container: str, message: str) -> Problem:
     return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
 
 
-def crash(container: str, terminated: Json, remedies: Remedies) -> Problem:
+def crash_problem(container: str, terminated: Json, remedies: Remedies) -> Problem:
     """Return what is known of a container that keeps exiting, from how it ended last."""
     if terminated.get("reason") == _KILLED_FOR_MEMORY:
         return Problem(
@@ -173,18 +177,18 @@ def crash(container: str, terminated: Json, remedies: Remedies) -> Problem:
     )
 
 
-def _unscheduled(pod: Stored, remedies: Remedies) -> Problem | None:
-    placement = scheduling.look(pod)
-    return unscheduled(placement, remedies) if placement.waits else None
+def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:
+    placement = scheduling.placement_of(pod)
+    return unschedulable(placement, remedies) if placement.waits else None
 
 
-def unscheduled(placement: scheduling.Placement, remedies: Remedies) -> Problem:
+def unschedulable(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return what the scheduler misses for a pod."""
     remedy = _volume_remedy(placement) or remedies.room
-    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.complaint[:512]}", remedy)
+    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.message[:512]}", remedy)
 
 
 def _volume_remedy(placement: scheduling.Placement) -> str:
-    if scheduling.waits_for_a_claim_to_go(placement):
-        return _GOING_REMEDY
-    return _VOLUME_REMEDY if scheduling.lacks_a_volume(placement) else ""
+    if scheduling.waits_for_claim_deletion(placement):
+        return _CLAIM_DELETED_REMEDY
+    return _VOLUME_REMEDY if scheduling.waits_for_binding(placement) else ""

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Stored
 
-_COUNTED: Final = re.compile(r"\d+/\d+ nodes are available: (?P<complaints>.*)", re.DOTALL)
-_AFTERTHOUGHT: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*", re.DOTALL)
-_NO_VOLUME: Final = re.compile(
+_COUNTED: Final = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>.*)", re.DOTALL)
+_SUFFIX: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*", re.DOTALL)
+_CLAIM_UNBOUND: Final = re.compile(
     r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
 )
-_GOING: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
+_CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
 
-_REMEMBERED: Final = 2048
+_MAX_CACHED: Final = 2048
 """How many pods are decoded once only: each service that waits for GPUs looks at all pods whenever one changes."""
 
 
@@ -67,9 +67,9 @@ class Placement(Struct, frozen=True):
 
     waits: bool = False
     """Whether the scheduler looked for a node and found none."""
-    complaint: str = ""
+    message: str = ""
     """Why it found none: what is missing, without the numbers of nodes."""
-    lacks: str = ""
+    missing_gpu: str = ""
     """The resource of GPUs of which no node has enough left; empty when it is not GPUs that are missing."""
     gpus: tuple[tuple[str, int], ...] = ()
     """What the pod asks for that only devices have: resource names and amounts."""
@@ -81,50 +81,52 @@ class Placement(Struct, frozen=True):
     priority: int = 0
 
 
-def look(pod: Stored, makers: frozenset[str] | None = None) -> Placement:
+def placement_of(pod: Stored, vendors: frozenset[str] | None = None) -> Placement:
     """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing.
 
-    `makers`: whose devices count as GPUs; None: everybody's.
+    `vendors`: whose devices count as GPUs; None: everybody's.
     """
-    return _look(pod.parts.get("spec", b"{}"), pod.parts.get("status", b"{}"), pod.meta.deleting, makers)
+    return _decode_placement(pod.parts.get("spec", b"{}"), pod.parts.get("status", b"{}"), pod.meta.deleting, vendors)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _look(spec_text: bytes, status_text: bytes, deleting: bool, makers: frozenset[str] | None) -> Placement:
+@lru_cache(maxsize=_MAX_CACHED)
+def _decode_placement(
+    spec_text: bytes, status_text: bytes, deleting: bool, vendors: frozenset[str] | None
+) -> Placement:
     spec, status = _SPEC.decode(spec_text), _STATUS.decode(status_text)
     by_type = {condition.type: condition for condition in status.conditions}
     scheduled = by_type.get("PodScheduled", _Condition())
     waits = scheduled.status == "False" and not deleting and status.phase in ("", "Pending")
-    asked = devices(container.resources.limits for container in spec.containers)
-    gpus = tuple(device for device in asked if makers is None or _maker(device[0]) in makers)
-    found = complaints(scheduled.message) if waits else ()
-    lacks = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
-    if lacks:
+    asked = device_limits(container.resources.limits for container in spec.containers)
+    gpus = tuple(device for device in asked if vendors is None or _vendor(device[0]) in vendors)
+    found = unschedulable_reasons(scheduled.message) if waits else ()
+    missing = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
+    if missing:
         # What is wrong with nodes that have no GPUs anyway changes with every node that comes and goes.
-        found = tuple(complaint for complaint in found if complaint.startswith("Insufficient "))
+        found = tuple(reason for reason in found if reason.startswith("Insufficient "))
     return Placement(
         waits=waits,
-        complaint=", ".join(found),
-        lacks=lacks,
+        message=", ".join(found),
+        missing_gpu=missing,
         gpus=gpus,
         since=scheduled.last_transition_time if waits else "",
-        ready=_holds(by_type.get("Ready")) and not deleting,
-        preempted=_preempted(by_type.get("DisruptionTarget")),
+        ready=_is_true(by_type.get("Ready")) and not deleting,
+        preempted=_is_preempted(by_type.get("DisruptionTarget")),
         priority=spec.priority,
     )
 
 
-def lacks_a_volume(placement: Placement) -> bool:
+def waits_for_binding(placement: Placement) -> bool:
     """Whether it waits for nothing but a claim: so does every pod, for a moment, whose claim was made just before."""
-    return _NO_VOLUME.fullmatch(placement.complaint) is not None
+    return _CLAIM_UNBOUND.fullmatch(placement.message) is not None
 
 
-def waits_for_a_claim_to_go(placement: Placement) -> bool:
+def waits_for_claim_deletion(placement: Placement) -> bool:
     """Whether a claim that it names is being deleted, which lasts for as long as older pods use it."""
-    return _GOING.search(placement.complaint) is not None
+    return _CLAIM_DELETED.search(placement.message) is not None
 
 
-def complaints(message: str) -> tuple[str, ...]:
+def unschedulable_reasons(message: str) -> tuple[str, ...]:
     """Return what nodes lack, from a message such as `0/3 nodes are available: 3 Insufficient cpu. preemption: ...`.
 
     A message of another form is one complaint, as it stands.
@@ -132,35 +134,35 @@ def complaints(message: str) -> tuple[str, ...]:
     counted = _COUNTED.fullmatch(message)
     if counted is None:
         return (message,)
-    parts = re.split(r", (?=\d+ )", _AFTERTHOUGHT.sub("", counted["complaints"]).rstrip(". "))
+    parts = re.split(r", (?=\d+ )", _SUFFIX.sub("", counted["reasons"]).rstrip(". "))
     return tuple(sorted({re.sub(r"^\d+ ", "", part) for part in parts}))
 
 
-def devices(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int], ...]:
+def device_limits(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int], ...]:
     """Return what containers ask for that only devices have. Kubernetes' own resources have no domain in their name."""
     # Webhooks and LimitRanges add resources of their own, and the API server writes 8000 of them as 8k.
     asked = ((name, int(quantity(amount))) for one in limits for name, amount in one.items() if "/" in name)
     return tuple(sorted((name, amount) for name, amount in asked if amount))
 
 
-def makers(deployment: Stored | None) -> frozenset[str]:
+def gpu_vendors(deployment: Stored | None) -> frozenset[str]:
     """Return whose devices the pods of a Deployment are meant to have.
 
     Webhooks add others to pods, such as network cards; and more of the same maker, such as memory of a GPU.
     """
     template = deployment.spec.get("template", {}) if deployment else {}
     containers = template.get("spec", {}).get("containers", ())
-    asked = devices(one.get("resources", {}).get("limits", {}) for one in containers)
-    return frozenset(_maker(name) for name, _ in asked)
+    asked = device_limits(one.get("resources", {}).get("limits", {}) for one in containers)
+    return frozenset(_vendor(name) for name, _ in asked)
 
 
-def _maker(resource: str) -> str:
+def _vendor(resource: str) -> str:
     return resource.partition("/")[0]
 
 
-def _holds(condition: _Condition | None) -> bool:
+def _is_true(condition: _Condition | None) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def _preempted(condition: _Condition | None) -> bool:
+def _is_preempted(condition: _Condition | None) -> bool:
     return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
