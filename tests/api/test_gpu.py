@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.core.resources import POD
-from modelyard.kinds.inferenceservice.gpu_queue import PATIENCE
+from modelyard.kinds.inferenceservice.gpu_queue import WITHIN_SECONDS
 from modelyard.kinds.shared.gpu import MEMORY_LABEL
 from tests.support.mcps import condition
 from tests.support.services import SERVICES, create_model, create_service, shows, status_writes, until_service
@@ -172,7 +172,7 @@ async def _until_position(recorder: Recorder, namespace: str, name: str, place: 
 async def _until_places(recorder: Recorder, namespace: str, **places: int) -> None:
     """Wait until each of these is at its place, all at the same time."""
     settled = {name: shows(phase="WaitingForGPU", queuePosition=place) for name, place in places.items()}
-    async with asyncio.timeout(20 + PATIENCE):
+    async with asyncio.timeout(20 + WITHIN_SECONDS):
         while not all(check(recorder.now(SERVICES, namespace, name)) for name, check in settled.items()):
             await asyncio.sleep(0.05)
 

@@ -12,11 +12,11 @@ from modelyard.core.resources import POD, Key
 from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every
 from modelyard.kinds.inferenceservice.api import CREATED
-from modelyard.kinds.inferenceservice.gpu_queue import Ahead, Rank
+from modelyard.kinds.inferenceservice.gpu_queue import PodsAhead, Rank
 from modelyard.runtime.dependents import Dependents, Item
 
 ME = Item("inferenceservice", Key("here", "me"))
-AHEAD = Ahead(Rank(-10, "2026-01-01T00:00:05Z", Key("here", "me")))
+AHEAD = PodsAhead(Rank(-10, "2026-01-01T00:00:05Z", Key("here", "me")))
 READ = Every(POD, AHEAD, selector=Selector(((names.KIND_LABEL, "inferenceservice"),)), within=5.0)
 
 WAITS = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: 1 Insufficient amd.com/gpu."}
@@ -47,7 +47,7 @@ def woken(old: Stored | None, new: Stored | None) -> dict[Item, float]:
 
 
 def test_a_read_of_the_queue_is_equal_to_itself_later():
-    again = Every(POD, Ahead(AHEAD.rank), selector=READ.selector, within=5.0)
+    again = Every(POD, PodsAhead(AHEAD.rank), selector=READ.selector, within=5.0)
     assert (again, hash(again)) == (READ, hash(READ))
 
 

@@ -35,7 +35,7 @@ def deployment(image: str, **spec: Any) -> Stored:
 def latest(image: str, *pods: Stored, **spec: Any) -> list[str]:
     there: dict[Read, tuple[Stored, ...]] = {Owned(DEPLOYMENT): (deployment(image, **spec),), Owned(POD): pods}
     found = {read: {one.meta.key: one for one in stored} for read, stored in there.items()}
-    return [one.meta.name for one in observed.look(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
+    return [one.meta.name for one in observed.observe_pods(Seen(datetime(2026, 1, 1, tzinfo=UTC), found=found)).latest]
 
 
 @pytest.mark.parametrize(

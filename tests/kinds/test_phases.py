@@ -11,7 +11,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.plan import Outcome
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE, status
-from modelyard.kinds.inferenceservice.phases import PASSING, TABLE, Facts, Phase, judge
+from modelyard.kinds.inferenceservice.phases import TABLE, TRANSIENT, Phase, PhaseFacts, decide_phase
 from tests.kinds.cases import ALL_CASES, play
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ WAITING = Problem(Reason.WAITING_FOR_MODEL, "it is fetched", "wait")
 SHORTAGE = Problem(Reason.INSUFFICIENT_GPU, "no GPU", "wait")
 
 
-def situations() -> list[Facts]:
-    """Return every mixture of what can be known, as far as Kubernetes and `facts.py` let them come together."""
+def situations() -> list[PhaseFacts]:
+    """Return every mixture of what can be known, as far as Kubernetes and `observed.py` let them come together."""
     mixtures = product(
         (None, WAITING),
         (None, LASTING),
@@ -38,18 +38,18 @@ def situations() -> list[Facts]:
         (False, True),
     )
     return [
-        Facts(
+        PhaseFacts(
             model=model,
             obstacle=obstacle,
             trouble=trouble,
             shortage=shortage,
-            asked=asked,
+            scale_applied=applied,
             wanted=wanted,
             ready=ready,
-            left=left,
+            pods_left=left,
             complete=ready == wanted > 0,
         )
-        for model, obstacle, trouble, shortage, wanted, ready, left, asked in mixtures
+        for model, obstacle, trouble, shortage, wanted, ready, left, applied in mixtures
         if ready <= max(wanted, left) and not (ready == wanted > 0 and (trouble or shortage))
     ]
 
@@ -70,18 +70,18 @@ def test_every_phase_is_in_the_table():
 
 
 def test_a_service_with_a_ready_pod_is_never_called_failed_pending_or_stopped():
-    found = {judge(facts).phase for facts in situations() if facts.ready}
+    found = {decide_phase(facts).phase for facts in situations() if facts.ready}
     assert found == {Phase.READY, Phase.PROGRESSING}
 
 
 def test_a_service_is_ready_only_when_it_is_complete_and_nothing_stands_in_the_way():
-    ready = [facts for facts in situations() if judge(facts).phase is Phase.READY]
+    ready = [facts for facts in situations() if decide_phase(facts).phase is Phase.READY]
     assert ready
     assert all(facts.complete and facts.problem is None for facts in ready)
 
 
 def test_what_passes_is_a_problem():
-    assert PASSING <= PROBLEMS
+    assert TRANSIENT <= PROBLEMS
 
 
 def test_a_child_that_cannot_be_made_fails_a_service_unless_it_serves():

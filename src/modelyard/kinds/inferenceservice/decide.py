@@ -12,7 +12,7 @@ from msgspec import Struct
 from modelyard.core.conditions import Problem
 from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.references import Reference
-from modelyard.kinds.inferenceservice.resolved import Serving, serving
+from modelyard.kinds.inferenceservice.resolved import ResolvedPod, resolve_pod
 from modelyard.kinds.model.api import Accelerator
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Decision(Struct, frozen=True):
     model: Reference
     problem: Problem | None
     """Why the Models may not be served (yet)."""
-    pod: Serving | None
+    pod: ResolvedPod | None
     """What one pod of the service is; None while there is a problem."""
 
     @property
@@ -38,6 +38,6 @@ class Decision(Struct, frozen=True):
 
 def decide(service: Object[InferenceServiceSpec], seen: Seen) -> Decision:
     """Return what is to be served and how, or why that cannot be said yet."""
-    main, draft = references.main(service.spec, seen), references.draft(service.spec, seen)
-    problem = references.trouble(service.spec, (main, draft), seen)
-    return Decision(main, problem, None if problem else serving(service, main, draft, seen.policy))
+    main, draft = references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)
+    problem = references.find_problem(service.spec, (main, draft), seen)
+    return Decision(main, problem, None if problem else resolve_pod(service, main, draft, seen.policy))

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.shared.scheduling import Placement
 
-PATIENCE: Final = 5.0
+WITHIN_SECONDS: Final = 5.0
 """How many seconds a change of the queue may wait: one write then stands for many."""
 
 
 class Rank(NamedTuple):
     """Who comes first."""
 
-    urgency: int
+    negated_priority: int
     """The priority, turned round."""
     created: str
     service: Key
 
 
-class Ahead(Struct, frozen=True):
+class PodsAhead(Struct, frozen=True):
     """What of a pod the place of a service depends on: only what comes before it."""
 
     rank: Rank
@@ -63,15 +63,15 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[t
     ranks = [_rank(pod, placement) for pod, placement in own if placement.missing_gpu]
     if ranks:
         first = min(ranks)._replace(service=Key(service.meta.namespace, names.short(service.meta.name)))
-        yield Every(POD, Ahead(first), selector=Selector(((names.KIND_LABEL, KIND),)), within=PATIENCE)
+        yield Every(POD, PodsAhead(first), selector=Selector(((names.KIND_LABEL, KIND),)), within=WITHIN_SECONDS)
 
 
 def position(service: Object[InferenceServiceSpec], seen: Seen) -> int:
     """Return the place of a service; 0 when it does not wait. One that serves with some of its pods does not."""
-    everybody = next(reads(service, seen), None)
-    if everybody is None:
+    ahead = next(reads(service, seen), None)
+    if ahead is None:
         return 0
-    found = seen.every(everybody).values()
+    found = seen.every(ahead).values()
     serving = {key for key, ready in found if ready}
     return 1 + len({key for key, _ in found} - serving)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from modelyard.kinds.inferenceservice.decide import Decision
-    from modelyard.kinds.inferenceservice.resolved import Serving
+    from modelyard.kinds.inferenceservice.resolved import ResolvedPod
     from modelyard.kinds.model.api import Hardware
 
 FIELDS_IGNORED = "FieldsIgnored"
@@ -34,14 +34,17 @@ _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
 
 
-def cautions(spec: InferenceServiceSpec, decision: Decision) -> tuple[Condition, ...]:
+def conditions(spec: InferenceServiceSpec, decision: Decision) -> tuple[Condition, ...]:
     """Return the conditions that say what has no effect."""
-    model, what = decision.model.spec, decision.pod
-    warned = what.launch.warnings if what else ()
-    ignored = [*_ignored(spec, what), *(_of_the_model(spec, what.devices, model.hardware) if what and model else ())]
+    model, resolved = decision.model.spec, decision.pod
+    warned = resolved.launch.warnings if resolved else ()
+    ignored = [
+        *_ignored(spec, resolved),
+        *(_unused_model_fields(spec, resolved.devices, model.hardware) if resolved and model else ()),
+    ]
     if spec.runtime != "vllm":
         return (_fields_ignored([*ignored, *warned]), *_memory_requested(spec))
-    return (_fields_ignored(ignored), *_memory_requested(spec), *([_vllm_valid(warned)] if what else []))
+    return (_fields_ignored(ignored), *_memory_requested(spec), *([_vllm_valid(warned)] if resolved else []))
 
 
 def _fields_ignored(found: Iterable[Problem]) -> Condition:
@@ -61,7 +64,7 @@ def _vllm_valid(warned: tuple[Problem, ...]) -> Condition:
 
 def _memory_requested(spec: InferenceServiceSpec) -> Iterator[Condition]:
     asked = {"moeCPUOffload": spec.moe_cpu_offload, "noKvOffload": spec.no_kv_offload}
-    fields = _listed([f"spec.{name}" for name, value in asked.items() if value])
+    fields = _join_words([f"spec.{name}" for name, value in asked.items() if value])
     if not fields or spec.resources.memory or spec.resources.host_memory:
         return
     problem = Problem(
@@ -72,27 +75,27 @@ def _memory_requested(spec: InferenceServiceSpec) -> Iterator[Condition]:
     yield condition(MEMORY_REQUESTED, False, problem.reason, problem.text)
 
 
-def _ignored(spec: InferenceServiceSpec, what: Serving | None) -> Iterator[Problem]:
-    yield from _of_other_engines(spec)
+def _ignored(spec: InferenceServiceSpec, resolved: ResolvedPod | None) -> Iterator[Problem]:
+    yield from _foreign_fields(spec)
     if spec.eviction_protection:
         yield _no_effect(
             "spec.evictionProtection has no effect: it is for agents of Macs, and there is none yet", "remove it"
         )
-    if what and spec.resources.gpu is not None and spec.resources.gpu != what.devices.count:
+    if resolved and spec.resources.gpu is not None and spec.resources.gpu != resolved.devices.count:
         yield _no_effect(
-            f"spec.resources.gpu has no effect, because hardware.gpu.count of the Model is {what.devices.count}",
+            f"spec.resources.gpu has no effect, because hardware.gpu.count of the Model is {resolved.devices.count}",
             "remove one of the two",
         )
-    if what and spec.resources.gpu_memory:
-        yield from _gpu_memory(what.devices)
-    if what:
-        yield from _elsewhere(spec, what.port)
-        yield from model_cache.ignored(spec, what.storage)
-    yield from _outdone(spec)
+    if resolved and spec.resources.gpu_memory:
+        yield from _gpu_memory(resolved.devices)
+    if resolved:
+        yield from _moved_port(spec, resolved.port)
+        yield from model_cache.ignored(spec, resolved.storage)
+    yield from _overridden(spec)
     yield from _metrics(spec)
 
 
-def _elsewhere(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
+def _moved_port(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
     """Say that the server is sent to a port where nobody looks for it."""
     # The short one is of Text Generation Inference; in llama.cpp it is a prompt.
     spellings = ("--port", "-p") if spec.runtime == "tgi" else ("--port",)
@@ -105,7 +108,7 @@ def _elsewhere(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
         )
 
 
-def _outdone(spec: InferenceServiceSpec) -> Iterator[Problem]:
+def _overridden(spec: InferenceServiceSpec) -> Iterator[Problem]:
     """Name what stands beside a field that wins over it."""
     amounts, either = spec.resources, "remove one of the two"
     if amounts.memory and amounts.host_memory and amounts.memory != amounts.host_memory:
@@ -118,14 +121,14 @@ def _outdone(spec: InferenceServiceSpec) -> Iterator[Problem]:
         yield _no_effect("spec.cacheTypeV has no effect beside spec.cacheTypeCustomV", either)
 
 
-def _of_other_engines(spec: InferenceServiceSpec) -> Iterator[Problem]:
+def _foreign_fields(spec: InferenceServiceSpec) -> Iterator[Problem]:
     foreign = [
-        (_listed(sorted(engines)), f"spec.{_NAMES[name]}")
+        (_join_words(sorted(engines)), f"spec.{_NAMES[name]}")
         for name, engines in peculiar().items()
         if spec.runtime not in engines and _is_set(spec, name)
     ]
     for engines, fields in groupby(sorted(foreign), key=lambda pair: pair[0]):
-        named = _listed([field for _, field in fields])
+        named = _join_words([field for _, field in fields])
         yield _no_effect(
             f"only {engines} can use {named}, and spec.runtime is {spec.runtime}",
             "remove what has no effect, or choose another runtime",
@@ -150,7 +153,7 @@ def _gpu_memory(devices: gpu.Devices) -> Iterator[Problem]:
         )
 
 
-def _of_the_model(spec: InferenceServiceSpec, devices: gpu.Devices, hardware: Hardware) -> Iterator[Problem]:
+def _unused_model_fields(spec: InferenceServiceSpec, devices: gpu.Devices, hardware: Hardware) -> Iterator[Problem]:
     """Say what the Model asks of GPUs in vain. A runtime class may bring GPUs that nobody asks for."""
     if hardware.accelerator in _ON_GPUS and not devices.count and not spec.runtime_class_name:
         yield _no_effect(
@@ -189,6 +192,6 @@ def _no_effect(message: str, remedy: str) -> Problem:
     return Problem(Reason.FIELD_IGNORED, message, remedy)
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     *first, last = words or [""]
     return f"{', '.join(first)} and {last}" if first else last

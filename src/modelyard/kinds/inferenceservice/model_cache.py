@@ -52,7 +52,7 @@ def volume(spec: InferenceServiceSpec, service: str, given: Policy) -> fetch_con
     return fetch_container.cache(policy(spec, given), service, claim=_asked(spec).claim_name, limit=limit)
 
 
-def trouble(spec: InferenceServiceSpec, models: Iterable[ModelSpec], seen: Seen) -> Problem | None:
+def find_problem(spec: InferenceServiceSpec, models: Iterable[ModelSpec], seen: Seen) -> Problem | None:
     """Return why weights cannot be put on the claim that a service names; None: they can, or none are put there."""
     claim, loads = _asked(spec).claim_name, ENGINES[spec.runtime].loads
     if not claim or not seen.policy.cache_path:

@@ -27,17 +27,17 @@ def selector(name: str) -> dict[str, str]:
     return {**labels.selector(name), SERVICE_LABEL: names.short(name)}
 
 
-def of_children(name: str) -> dict[str, str]:
+def child_labels(name: str) -> dict[str, str]:
     """Return the labels of every child."""
     return {**labels.common(RESOURCE, name), **selector(name)}
 
 
-def of_pods(service: Object[InferenceServiceSpec]) -> dict[str, str]:
+def pod_labels(service: Object[InferenceServiceSpec]) -> dict[str, str]:
     """Return the labels of pods and of their Deployment."""
     spec = service.spec
     draft = references.draft_name(spec)
     return {
-        **of_children(service.meta.name),
+        **child_labels(service.meta.name),
         MODEL_LABEL: names.short(spec.model_ref),
         **({DRAFT_LABEL: names.short(draft)} if draft else {}),
         RUNTIME_LABEL: spec.runtime,

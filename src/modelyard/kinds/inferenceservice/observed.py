@@ -20,7 +20,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice.naming import priority_class
-from modelyard.kinds.inferenceservice.phases import Facts
+from modelyard.kinds.inferenceservice.phases import PhaseFacts
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
 from modelyard.kinds.shared.scheduling import Placement
 
@@ -34,45 +34,47 @@ _REMEDIES = pod_problems.Remedies(
     memory="raise spec.resources.memory, so that it gets a node that has enough",
     room="free or add what is missing, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
-_OVER = ("Failed", "Succeeded")
-_ADDED_TO = ("tolerations",)
+_FINISHED = ("Failed", "Succeeded")
+_MUTATED_LISTS = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
 _BINDING = RequeueAfter(4.0, "a claim is being bound")
 """How long a claim may take before it is worth telling."""
 _FAILED = RequeueAfter(60.0, "pods failed a short while ago")
 
 
-class Pods(Struct, frozen=True):
+class ObservedPods(Struct, frozen=True):
     """The pods of a service, looked at once."""
 
     latest: tuple[Stored, ...] = ()
     """Those of the latest template that are neither over nor going away."""
     failed: tuple[Stored, ...] = ()
     """Those of the latest template that failed a short while ago: no container of them is started again."""
-    left: int = 0
-    leaving: int = 0
+    remaining: int = 0
+    terminating: int = 0
     ready: int = 0
-    equipped: frozenset[str] = frozenset()
+    ready_devices: frozenset[str] = frozenset()
     """The devices, by resource name, of pods that are ready."""
     preempted: bool = False
     waiting: Placement | None = None
     """How the first pod that waits for a node stands; one that waits for GPUs comes first."""
 
 
-def look(seen: Seen) -> Pods:
+def observe_pods(seen: Seen) -> ObservedPods:
     """Look at the pods of a service."""
-    deployment, everybody = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
+    deployment, all_pods = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
     vendors = scheduling.gpu_vendors(deployment)
-    pods = [(pod, scheduling.placement_of(pod, vendors)) for pod in everybody if pod.status.get("phase") not in _OVER]
-    told = (placement for _, placement in pods if placement.waits and not _binds(placement, seen.now))
+    pods = [
+        (pod, scheduling.placement_of(pod, vendors)) for pod in all_pods if pod.status.get("phase") not in _FINISHED
+    ]
+    told = (placement for _, placement in pods if placement.waits and not _is_binding(placement, seen.now))
     waiting = sorted(told, key=lambda one: not one.missing_gpu)
-    return Pods(
+    return ObservedPods(
         latest=_latest(deployment, [pod for pod, _ in pods if not pod.meta.deleting]),
-        failed=_latest(deployment, pod_problems.recently_failed(everybody, seen.now)),
-        left=len(pods),
-        leaving=sum(pod.meta.deleting for pod, _ in pods),
+        failed=_latest(deployment, pod_problems.recently_failed(all_pods, seen.now)),
+        remaining=len(pods),
+        terminating=sum(pod.meta.deleting for pod, _ in pods),
         ready=sum(placement.ready and not placement.preempted for _, placement in pods),
-        equipped=frozenset(name for _, placement in pods if placement.ready for name, _ in placement.gpus),
+        ready_devices=frozenset(name for _, placement in pods if placement.ready for name, _ in placement.gpus),
         preempted=any(placement.preempted for _, placement in pods),
         waiting=waiting[0] if waiting else None,
     )
@@ -82,14 +84,14 @@ def requeue_after(service: Object[InferenceServiceSpec], seen: Seen) -> RequeueA
     """Return when to look again at what is only told, or no longer told, after a while."""
     pods = seen.all(Owned(POD))
     waits = [
-        *([_BINDING] if any(_binds(scheduling.placement_of(pod), seen.now) for pod in pods) else []),
+        *([_BINDING] if any(_is_binding(scheduling.placement_of(pod), seen.now) for pod in pods) else []),
         *([_FAILED] if pod_problems.recently_failed(pods, seen.now) else []),
         *filter(None, [autoscale.requeue_after(service.before, seen)]),
     ]
     return min(waits, key=lambda wait: wait.seconds, default=None)
 
 
-def _binds(placement: Placement, now: datetime) -> bool:
+def _is_binding(placement: Placement, now: datetime) -> bool:
     if not scheduling.waits_for_binding(placement) or not placement.since:
         return False
     return (now - datetime.fromisoformat(placement.since)).total_seconds() < _BINDING.seconds
@@ -101,7 +103,7 @@ def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]
     # A pod may be of an earlier template and yet the newest: it is replaced, or both were made in the same second.
     template = _template(deployment)
     alike = [pod for pod in pods if first_difference(template, pod.to_dict()) is None]
-    if not alike and _has_made_none(deployment):
+    if not alike and _has_no_updated_pods(deployment):
         return ()
     newest = max(alike or pods, key=lambda pod: pod.meta.creation_timestamp or "")
     latest = newest.meta.label("pod-template-hash")
@@ -111,21 +113,21 @@ def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]
 def _template(deployment: Stored) -> Json:
     """Return the Pod that a template asks for, as far as it tells one template from another."""
     template = deployment.spec.get("template", {})
-    spec = {name: value for name, value in template.get("spec", {}).items() if name not in _ADDED_TO}
+    spec = {name: value for name, value in template.get("spec", {}).items() if name not in _MUTATED_LISTS}
     meta = {name: template.get("metadata", {}).get(name, {}) for name in ("labels", "annotations")}
     return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": meta, "spec": spec}
 
 
-def _has_made_none(deployment: Stored) -> bool:
+def _has_no_updated_pods(deployment: Stored) -> bool:
     """Whether there is no pod of the latest template, as far as the Deployment has looked at it."""
     status = deployment.status
     observed = int(status.get("observedGeneration", 0)) >= deployment.meta.generation
     return not observed or not status.get("updatedReplicas")
 
 
-def gather(
-    service: Object[InferenceServiceSpec], seen: Seen, decision: Decision, outcome: Outcome, pods: Pods
-) -> Facts:
+def phase_facts(
+    service: Object[InferenceServiceSpec], seen: Seen, decision: Decision, outcome: Outcome, pods: ObservedPods
+) -> PhaseFacts:
     """Return what the phase of a service is decided by."""
     deployment = seen.one(Owned(DEPLOYMENT))
     rollout = workloads.read_rollout(deployment)
@@ -135,36 +137,36 @@ def gather(
     ready = min(rollout.ready, pods.ready) if preempted else rollout.ready
     complete = rollout.complete and rollout.wanted > 0 and not preempted
     busy = rollout.wanted > 0 and not complete
-    elsewhere = decision.on_a_mac
-    return Facts(
+    outside = decision.on_a_mac
+    return PhaseFacts(
         model=model,
         obstacle=None if model else outcome.problem,
-        trouble=_trouble(service, seen, rollout, pods, preempted=preempted) if busy else None,
+        trouble=_pod_problem(service, seen, rollout, pods, preempted=preempted) if busy else None,
         shortage=shortage(pods) if busy else None,
-        refused=busy and _refused(service, seen, rollout) is not None,
-        elsewhere=elsewhere,
-        asked=_is_passed_on(service, deployment) or (elsewhere and service.spec.replicas == 0),
-        by_others=service.spec.replicas > 0,
+        refused=busy and _refusal(service, seen, rollout) is not None,
+        outside_cluster=outside,
+        scale_applied=_is_scale_applied(service, deployment) or (outside and service.spec.replicas == 0),
+        scaled_by_other=service.spec.replicas > 0,
         wanted=rollout.wanted,
         ready=ready,
-        left=max(pods.left, rollout.ready),
-        making_room=_makes_room(deployment, pods),
+        pods_left=max(pods.remaining, rollout.ready),
+        old_pods_stopping=_is_stopping_old_pods(deployment, pods),
         complete=complete,
     )
 
 
-def _is_passed_on(service: Object[InferenceServiceSpec], deployment: Stored | None) -> bool:
+def _is_scale_applied(service: Object[InferenceServiceSpec], deployment: Stored | None) -> bool:
     """Whether a Deployment with no pods has none because it was asked to, and not because it is yet to be asked."""
     return deployment is not None and (service.spec.replicas == 0 or deployment.meta.annotation(names.REPLICAS) != "0")
 
 
-def _makes_room(deployment: Stored | None, pods: Pods) -> bool:
+def _is_stopping_old_pods(deployment: Stored | None, pods: ObservedPods) -> bool:
     """Whether new pods are only made when those of before are gone, and they are going."""
     strategy = deployment.spec.get("strategy", {}).get("type") if deployment else ""
-    return strategy == "Recreate" and 0 < pods.leaving == pods.left
+    return strategy == "Recreate" and 0 < pods.terminating == pods.remaining
 
 
-def shortage(pods: Pods) -> Problem | None:
+def shortage(pods: ObservedPods) -> Problem | None:
     """Return that pods wait for GPUs."""
     if pods.waiting is None or not pods.waiting.missing_gpu:
         return None
@@ -176,14 +178,14 @@ def shortage(pods: Pods) -> Problem | None:
     )
 
 
-def waiting_for(pods: Pods) -> str:
+def waiting_for(pods: ObservedPods) -> str:
     """Return the GPUs that one pod waits for, such as `nvidia.com/gpu: 2`; empty when it waits for none."""
     if pods.waiting is None or not pods.waiting.missing_gpu:
         return ""
     return f"{pods.waiting.missing_gpu}: {dict(pods.waiting.gpus)[pods.waiting.missing_gpu]}"
 
 
-def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Rollout, pods: Pods) -> bool:
+def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Rollout, pods: ObservedPods) -> bool:
     """Whether a pod had to make room. The service remembers it until it serves with all its pods again."""
     if rollout.wanted == 0:
         return False
@@ -192,11 +194,16 @@ def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Roll
     return (pods.preempted or remembered) and not served_again
 
 
-def _trouble(
-    service: Object[InferenceServiceSpec], seen: Seen, rollout: workloads.Rollout, pods: Pods, *, preempted: bool
+def _pod_problem(
+    service: Object[InferenceServiceSpec],
+    seen: Seen,
+    rollout: workloads.Rollout,
+    pods: ObservedPods,
+    *,
+    preempted: bool,
 ) -> Problem | None:
     """Return what keeps pods from serving: first what somebody must mend, last what may pass."""
-    if problem := _of_pods(pods) or _refused(service, seen, rollout) or _of_nodes(pods):
+    if problem := _container_problem(pods) or _refusal(service, seen, rollout) or _node_problem(pods):
         return problem
     if preempted:
         return Problem(
@@ -212,27 +219,27 @@ def _trouble(
     return None if fetching else rollout.problem
 
 
-def _of_pods(pods: Pods) -> Problem | None:
-    found = (_of_download(pod) or pod_problems.container_problem(pod, _REMEDIES) for pod in pods.latest)
+def _container_problem(pods: ObservedPods) -> Problem | None:
+    found = (_download_problem(pod) or pod_problems.container_problem(pod, _REMEDIES) for pod in pods.latest)
     return next((problem for problem in found if problem), None)
 
 
-def _of_nodes(pods: Pods) -> Problem | None:
+def _node_problem(pods: ObservedPods) -> Problem | None:
     return next((problem for pod in pods.latest if (problem := pod_problems.node_problem(pod))), None)
 
 
-def _of_download(pod: Stored) -> Problem | None:
+def _download_problem(pod: Stored) -> Problem | None:
     ended = fetch_report.pod_report(pod)
     return ended.problem if ended else None
 
 
-def _refused(service: Object[InferenceServiceSpec], seen: Seen, rollout: workloads.Rollout) -> Problem | None:
+def _refusal(service: Object[InferenceServiceSpec], seen: Seen, rollout: workloads.Rollout) -> Problem | None:
     if rollout.problem is None or rollout.problem.reason is not Reason.PODS_REFUSED:
         return None
     name = priority_class(service.spec)
     if seen.one(Named(PRIORITY_CLASS, name)):
         return (
-            _out_of_date(name)
+            _outdated_refusal(name)
             if f"no PriorityClass with name {name} was" in rollout.problem.message
             else rollout.problem
         )
@@ -243,7 +250,7 @@ def _refused(service: Object[InferenceServiceSpec], seen: Seen, rollout: workloa
     )
 
 
-def _out_of_date(name: str) -> Problem:
+def _outdated_refusal(name: str) -> Problem:
     """Return that the last refusal is from before the class was there: who has just created it needs no advice."""
     return Problem(
         Reason.ROLLOUT_STUCK,

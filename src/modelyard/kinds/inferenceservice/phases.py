@@ -28,7 +28,7 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
-class Facts(Struct, frozen=True):
+class PhaseFacts(Struct, frozen=True):
     """What a phase is decided by."""
 
     model: Problem | None = None
@@ -39,21 +39,21 @@ class Facts(Struct, frozen=True):
     """What keeps pods from serving."""
     shortage: Problem | None = None
     """That pods wait for GPUs."""
-    elsewhere: bool = False
+    outside_cluster: bool = False
     """Whether a machine outside the cluster serves the model."""
-    asked: bool = False
+    scale_applied: bool = False
     """Whether it was passed on how many pods are wanted."""
-    by_others: bool = False
+    scaled_by_other: bool = False
     """Whether it is not the spec that asks for no pods, but whoever scaled the Deployment."""
     wanted: int = 0
     ready: int = 0
-    left: int = 0
+    pods_left: int = 0
     """How many pods there are, those that are going away among them."""
     complete: bool = False
     """Whether every pod that is wanted is there, ready and of the latest template."""
     refused: bool = False
     """Whether the cluster refuses to create pods, even if others have trouble that is told first."""
-    making_room: bool = False
+    old_pods_stopping: bool = False
     """Whether new pods wait until those of before are gone."""
 
     @property
@@ -64,7 +64,7 @@ class Facts(Struct, frozen=True):
     @property
     def count(self) -> str:
         """How many pods are ready, in words."""
-        if self.making_room and self.wanted:
+        if self.old_pods_stopping and self.wanted:
             return (
                 f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
                 "until they are gone. If they stay, look at their node"
@@ -84,11 +84,11 @@ class Row(Struct, frozen=True):
 
     phase: Phase
     when: str
-    holds: Callable[[Facts], bool]
-    why: Callable[[Facts], Why]
+    holds: Callable[[PhaseFacts], bool]
+    why: Callable[[PhaseFacts], Why]
 
 
-PASSING: Final = frozenset(
+TRANSIENT: Final = frozenset(
     {
         Reason.UNSCHEDULABLE,
         Reason.PREEMPTED,
@@ -103,9 +103,9 @@ _BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
 _BY_OTHERS: Final = "somebody scaled the Deployment to zero, not spec.replicas; scale it up to serve"
 
 
-def lasts(problem: Problem | None) -> bool:
+def is_lasting(problem: Problem | None) -> bool:
     """Whether waiting does not solve a problem."""
-    return problem is not None and problem.reason in PROBLEMS - PASSING
+    return problem is not None and problem.reason in PROBLEMS - TRANSIENT
 
 
 def _because(problem: Problem | None) -> Why:
@@ -113,8 +113,8 @@ def _because(problem: Problem | None) -> Why:
     return Why(problem.reason, problem.text)
 
 
-def _under_way(facts: Facts) -> Why:
-    if facts.elsewhere:
+def _under_way(facts: PhaseFacts) -> Why:
+    if facts.outside_cluster:
         return Why(Reason.WAITING_FOR_METAL_AGENT, "a Mac has to serve this model, and none has reported yet")
     problem = facts.problem or facts.shortage
     return _because(problem) if problem else Why(Reason.CREATING, facts.count)
@@ -130,19 +130,19 @@ TABLE: Final = (
     Row(
         Phase.FAILED,
         "no pod is ready, and there is a problem that waiting does not solve",
-        lambda facts: facts.ready == 0 and (lasts(facts.obstacle) or lasts(facts.trouble)),
+        lambda facts: facts.ready == 0 and (is_lasting(facts.obstacle) or is_lasting(facts.trouble)),
         lambda facts: _because(facts.obstacle or facts.trouble),
     ),
     Row(
         Phase.STOPPED,
         "no pod is wanted, and none is left",
-        lambda facts: facts.asked and facts.wanted == 0 and facts.left == 0,
-        lambda facts: Why(Reason.MANUALLY_SCALED_TO_ZERO, _BY_OTHERS if facts.by_others else _BY_THE_SPEC),
+        lambda facts: facts.scale_applied and facts.wanted == 0 and facts.pods_left == 0,
+        lambda facts: Why(Reason.MANUALLY_SCALED_TO_ZERO, _BY_OTHERS if facts.scaled_by_other else _BY_THE_SPEC),
     ),
     Row(
         Phase.PROGRESSING,
         "no pod is wanted, and some are left",
-        lambda facts: facts.asked and facts.wanted == 0,
+        lambda facts: facts.scale_applied and facts.wanted == 0,
         lambda _: Why(Reason.STOPPING, "no pod is wanted, and some are still there"),
     ),
     Row(
@@ -169,7 +169,7 @@ class Verdict(Struct, frozen=True):
     why: Why
 
 
-def judge(facts: Facts) -> Verdict:
+def decide_phase(facts: PhaseFacts) -> Verdict:
     """Return the phase of the first row that fits."""
     row = next(row for row in TABLE if row.holds(facts))
     return Verdict(row.phase, row.why(facts))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
     from modelyard.kinds.inferenceservice.decide import Decision
-    from modelyard.kinds.inferenceservice.resolved import Serving
+    from modelyard.kinds.inferenceservice.resolved import ResolvedPod
 
 Json = dict[str, Any]
 
@@ -37,15 +37,15 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: Decision) 
         return Plan(blocked=problem, requeue_after=later)
     if decision.on_a_mac:
         return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
-    what = decision.pod
-    assert what, "without a problem the pod is resolved"
-    name, scaling = service.meta.name, scaled(service.spec)
-    labels = naming.of_children(name)
+    resolved = decision.pod
+    assert resolved, "without a problem the pod is resolved"
+    name, scaling = service.meta.name, autoscaler_config(service.spec)
+    labels = naming.child_labels(name)
     return Plan(
         apply=(
-            *what.storage.claims,
-            deployment(service, what, scaling, seen),
-            endpoint(service.spec, name),
+            *resolved.storage.claims,
+            deployment(service, resolved, scaling, seen),
+            service_child(service.spec, name),
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
         delete=autoscale.obsolete(scaling, seen),
@@ -54,29 +54,29 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: Decision) 
 
 
 def deployment(
-    service: Object[InferenceServiceSpec], what: Serving, scaling: AutoscalerConfig | None, seen: Seen
+    service: Object[InferenceServiceSpec], resolved: ResolvedPod, scaling: AutoscalerConfig | None, seen: Seen
 ) -> Child:
     """Return the Deployment. With GPUs the old pod goes first: there may be no spare GPU for the new one."""
     name = service.meta.name
     return workloads.deployment(
         name,
-        naming.of_pods(service),
+        naming.pod_labels(service),
         naming.selector(name),
         autoscale.replicas(service.spec.replicas, scaling, seen),
-        pod.template(service, what, seen.policy),
-        strategy="Recreate" if what.devices.count else "RollingUpdate",
+        pod.template(service, resolved, seen.policy),
+        strategy="Recreate" if resolved.devices.count else "RollingUpdate",
         progress_deadline=PROGRESS_DEADLINE,
     )
 
 
-def endpoint(spec: InferenceServiceSpec, name: str) -> Child:
+def service_child(spec: InferenceServiceSpec, name: str) -> Child:
     """Return the Service in front of the pods."""
     asked = spec.endpoint
     port, kind = (asked.port, asked.type) if asked else (SERVICE_PORT, "ClusterIP")
-    return workloads.service(naming.service_name(name), naming.of_children(name), naming.selector(name), port, kind)
+    return workloads.service(naming.service_name(name), naming.child_labels(name), naming.selector(name), port, kind)
 
 
-def scaled(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
+def autoscaler_config(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
     """Return how the number of pods follows the load, if at all."""
     asked = spec.autoscaling
     if asked is None:
@@ -87,17 +87,17 @@ def scaled(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
 
 def _requests_in_progress(runtime: str) -> Json:
     name = ENGINES[runtime].metric or ENGINES["llamacpp"].metric
-    return _of_pods(name, REQUESTS_PER_POD)
+    return _pods_metric(name, REQUESTS_PER_POD)
 
 
 def _metric(metric: Metric) -> Json:
     if metric.type == "Pods":
-        return _of_pods(metric.name, metric.target_average_value)
+        return _pods_metric(metric.name, metric.target_average_value)
     target = {"type": "Utilization", "averageUtilization": metric.target_average_utilization}
     return {"type": "Resource", "resource": {"name": metric.name, "target": target}}
 
 
-def _of_pods(name: str, value: str | None) -> Json:
+def _pods_metric(name: str, value: str | None) -> Json:
     return {
         "type": "Pods",
         "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}},

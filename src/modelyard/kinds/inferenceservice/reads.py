@@ -22,7 +22,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
         yield Owned(resource)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
-    for reference in (references.main(service.spec, seen), references.draft(service.spec, seen)):
+    for reference in (references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)):
         if reference:
             yield Named(MODEL, reference.name)
         if reference and reference.spec:

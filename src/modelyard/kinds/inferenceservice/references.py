@@ -47,22 +47,22 @@ def draft_name(spec: InferenceServiceSpec) -> str:
     return speculative.model if speculative and speculative.enabled else ""
 
 
-def main(spec: InferenceServiceSpec, seen: Seen) -> Reference:
+def model_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference:
     """Return the Model to serve."""
     return _look_up(spec.model_ref, "spec.modelRef", seen)
 
 
-def draft(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
+def draft_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
     """Return the Model that drafts answers, if one is named."""
     name = draft_name(spec)
     return _look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
 
 
-def trouble(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
+def find_problem(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
     """Return why Models may not be served (yet), or have no place for their weights; None: they may be served."""
     found = [one for one in named if one]
-    problem = next((problem for one in found if (problem := _trouble(one, spec, seen))), None)
-    return problem or model_cache.trouble(spec, [one.spec for one in found if one.spec], seen)
+    problem = next((problem for one in found if (problem := _problem_of(one, spec, seen))), None)
+    return problem or model_cache.find_problem(spec, [one.spec for one in found if one.spec], seen)
 
 
 def _look_up(name: str, field: str, seen: Seen) -> Reference:
@@ -79,7 +79,7 @@ def _decoded(text: bytes) -> ModelSpec | None:
         return None
 
 
-def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Problem | None:
+def _problem_of(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Problem | None:
     name, field = reference.name, reference.field
     if reference.stored is None:
         return Problem(
@@ -93,24 +93,24 @@ def _trouble(reference: Reference, spec: InferenceServiceSpec, seen: Seen) -> Pr
             f"the spec of the Model {name} named by {field} is not valid",
             f"look at its status with `kubectl describe model {name}` and correct it",
         )
-    if problem := model_volumes.find_problem(reference.spec, seen) or _unfit(reference.spec, spec):
+    if problem := model_volumes.find_problem(reference.spec, seen) or _engine_mismatch(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
     awaited = reference.spec.prefetch and not model_cache.is_own(spec)
-    return _waiting(name, reference.stored) if awaited else None
+    return _prefetch_problem(name, reference.stored) if awaited else None
 
 
-def _waiting(name: str, stored: Stored) -> Problem | None:
+def _prefetch_problem(name: str, stored: Stored) -> Problem | None:
     """Return that weights which are fetched beforehand are not there yet, in the Model's own words if that failed."""
     status, current = stored.status, int(stored.status.get("observedGeneration", 0)) >= stored.meta.generation
     if current and status.get("phase") == "Ready":
         return None
     if current and status.get("phase") == "Failed":
-        return _failed(name, stored_condition(status, "Ready"))
+        return _prefetch_failure(name, stored_condition(status, "Ready"))
     message = f"the weights of the Model {name} are being fetched"
     return Problem(Reason.WAITING_FOR_MODEL, message, "wait; its status says how far it is")
 
 
-def _failed(name: str, ready: Json) -> Problem:
+def _prefetch_failure(name: str, ready: Json) -> Problem:
     """Return why weights could not be fetched beforehand. It is the reason that the Model has: one look tells it."""
     said = ready.get("reason")
     return Problem(
@@ -120,7 +120,7 @@ def _failed(name: str, ready: Json) -> Problem:
     )
 
 
-def _unfit(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
+def _engine_mismatch(model: ModelSpec, spec: InferenceServiceSpec) -> Problem | None:
     if model.hardware.accelerator is Accelerator.METAL:
         return None
     return model_volumes.engine_mismatch(model, ENGINES[spec.runtime].loads, skip_init=bool(spec.skip_model_init))

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _HUB_VARIABLES = ("HF_TOKEN", "HF_ENDPOINT")
-_MEANT = re.compile(r"\$\(([^)]+)\)")
+_REFERENCED = re.compile(r"\$\(([^)]+)\)")
 
 
-class Serving(Struct, frozen=True):
+class ResolvedPod(Struct, frozen=True):
     """One pod of a service, worked out."""
 
     engine: Engine
@@ -45,7 +45,9 @@ class Serving(Struct, frozen=True):
     launch: Launch
 
 
-def serving(service: Object[InferenceServiceSpec], main: Reference, draft: Reference | None, policy: Policy) -> Serving:
+def resolve_pod(
+    service: Object[InferenceServiceSpec], main: Reference, draft: Reference | None, policy: Policy
+) -> ResolvedPod:
     """Return what the pods of a service are. Every Model that it names has to be known."""
     spec = service.spec
     assert main.spec, "a Model that is not known is a problem, and then nothing is resolved"
@@ -65,10 +67,10 @@ def serving(service: Object[InferenceServiceSpec], main: Reference, draft: Refer
         draft_revision=drafts.revision,
         default_image=image == engine.image(gpus),
     )
-    return Serving(
+    return ResolvedPod(
         engine=engine,
         image=image,
-        known_image=not spec.image or _is_build_of(image, engine.image(gpus)),
+        known_image=not spec.image or _is_same_image(image, engine.image(gpus)),
         port=place.port,
         devices=devices,
         storage=model_volumes.merge_storage(storage, drafts),
@@ -76,7 +78,7 @@ def serving(service: Object[InferenceServiceSpec], main: Reference, draft: Refer
     )
 
 
-def _is_build_of(image: str, known: str) -> bool:
+def _is_same_image(image: str, known: str) -> bool:
     """Tell whether an image is a build of another, whatever its tag: mirrors keep its name, not always its owner."""
     name = names.image_name(known)
     return bool(name) and names.image_name(image) == name
@@ -97,22 +99,22 @@ def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Po
         model_cache.volume(spec, meta.name, policy),
         skip_init=bool(spec.skip_model_init),
         prefix=prefix,
-        env=_access(spec),
-        user=_user(spec),
+        env=_hub_env(spec),
+        user=_fetch_user(spec),
     )
 
 
-def _access(spec: InferenceServiceSpec) -> tuple[Json, ...]:
+def _hub_env(spec: InferenceServiceSpec) -> tuple[Json, ...]:
     """Return how the engine gets at the hub, for the container that fetches in its place."""
     config = spec.vllm_config if spec.runtime == "vllm" else None
     reference = config.hf_token_secret_ref if config else None
     token = ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
     named = [entry for entry in spec.env if entry.get("name") in _HUB_VARIABLES]
-    meant = {name for entry in named for name in _MEANT.findall(str(entry.get("value", "")))}
-    return (*token, *(entry for entry in spec.env if entry in named or entry.get("name") in meant))
+    referenced = {name for entry in named for name in _REFERENCED.findall(str(entry.get("value", "")))}
+    return (*token, *(entry for entry in spec.env if entry in named or entry.get("name") in referenced))
 
 
-def _user(spec: InferenceServiceSpec) -> int:
+def _fetch_user(spec: InferenceServiceSpec) -> int:
     """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root.
 
     0: it was not said.

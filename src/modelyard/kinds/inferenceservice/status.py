@@ -15,9 +15,9 @@ from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, observed, phases
 from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
-from modelyard.kinds.inferenceservice.ignored_fields import cautions
+from modelyard.kinds.inferenceservice.ignored_fields import conditions as field_conditions
 from modelyard.kinds.inferenceservice.naming import priority_class
-from modelyard.kinds.inferenceservice.phases import Facts, Phase, Verdict
+from modelyard.kinds.inferenceservice.phases import Phase, PhaseFacts, Verdict
 from modelyard.kinds.shared import autoscale, fetch_report, scheduling
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.inferenceservice.decide import Decision
-    from modelyard.kinds.inferenceservice.observed import Pods
+    from modelyard.kinds.inferenceservice.observed import ObservedPods
 
 Json = dict[str, Any]
 
@@ -44,9 +44,9 @@ def summarise(
     service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, decision: Decision
 ) -> InferenceServiceStatus:
     """Return the status of one service."""
-    pods = observed.look(seen)
-    known = observed.gather(service, seen, decision, outcome, pods)
-    verdict = phases.judge(known)
+    pods = observed.observe_pods(seen)
+    known = observed.phase_facts(service, seen, decision, outcome, pods)
+    verdict = phases.decide_phase(known)
     deployment, address = seen.one(Owned(DEPLOYMENT)), endpoint(service, seen.one(Owned(SERVICE)))
     waiting = pods.waiting if known.wanted else None
     return InferenceServiceStatus(
@@ -70,12 +70,12 @@ def summarise(
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
             *autoscale.conditions(service.before, seen),
-            *cautions(service.spec, decision),
+            *field_conditions(service.spec, decision),
         ),
     )
 
 
-def replicas(known: Facts, deployment: Stored | None) -> int:
+def replicas(known: PhaseFacts, deployment: Stored | None) -> int:
     """Return how many pods there are.
 
     Those that are wanted count as soon as they are asked for, unless the cluster refuses them: they are there a moment
@@ -117,7 +117,7 @@ def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) ->
     return "InsufficientResources" if "Insufficient " in waiting.message else Reason.UNSCHEDULABLE
 
 
-def available(known: Facts, verdict: Verdict, *, reachable: bool) -> Condition:
+def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condition:
     """State whether requests are answered: by one pod at least, behind a Service of ours."""
     if known.ready and reachable:
         return condition(
@@ -128,7 +128,7 @@ def available(known: Facts, verdict: Verdict, *, reachable: bool) -> Condition:
     return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
 
 
-def progressing(known: Facts, verdict: Verdict, download: str) -> Condition:
+def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition:
     """State whether something is under way that needs nobody's help."""
     why = verdict.why
     if verdict.phase in (*_SETTLED, Phase.PENDING):
@@ -140,18 +140,18 @@ def progressing(known: Facts, verdict: Verdict, download: str) -> Condition:
     if why.reason in (Reason.STOPPING, Reason.WAITING_FOR_METAL_AGENT):
         return condition("Progressing", True, why.reason, why.message)
     if hindrance := known.model or known.obstacle:
-        return condition("Progressing", not phases.lasts(hindrance), hindrance.reason, hindrance.text)
+        return condition("Progressing", not phases.is_lasting(hindrance), hindrance.reason, hindrance.text)
     return condition("Progressing", True, Reason.CREATING, known.count)
 
 
-def degraded(known: Facts, verdict: Verdict) -> Condition:
+def degraded(known: PhaseFacts, verdict: Verdict) -> Condition:
     """State whether something is wrong, with the cause and the next step."""
     if known.problem and known.problem.reason in PROBLEMS:
         return failing("Degraded", known.problem, Truth.TRUE)
     return condition("Degraded", False, verdict.why.reason, "nothing is known to be wrong")
 
 
-def gpus(known: Facts, pods: Pods, deployment: Stored | None) -> tuple[Condition, ...]:
+def gpus(known: PhaseFacts, pods: ObservedPods, deployment: Stored | None) -> tuple[Condition, ...]:
     """State whether pods get the GPUs that they ask for, if they ask for any."""
     containers = template(deployment).get("spec", {}).get("containers", ())
     asked = scheduling.device_limits(one.get("resources", {}).get("limits", {}) for one in containers)
@@ -160,14 +160,14 @@ def gpus(known: Facts, pods: Pods, deployment: Stored | None) -> tuple[Condition
     if known.shortage:
         return (failing("GPUAvailable", known.shortage),)
     # While a change is rolled out, it may be pods of before that are ready, and they may have none.
-    if known.complete or (known.ready and pods.equipped.issuperset(name for name, _ in asked)):
+    if known.complete or (known.ready and pods.ready_devices.issuperset(name for name, _ in asked)):
         devices = ", ".join(f"{name}: {amount}" for name, amount in asked)
         return (condition("GPUAvailable", True, Reason.SUFFICIENT_GPU, f"each pod has {devices}"),)
     return (condition("GPUAvailable", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)
 
 
 def transfer(
-    service: Object[InferenceServiceSpec], known: Facts, pods: Pods, deployment: Stored | None
+    service: Object[InferenceServiceSpec], known: PhaseFacts, pods: ObservedPods, deployment: Stored | None
 ) -> tuple[Condition, ...]:
     """State whether weights get into the pods, if pods fetch any."""
     if known.wanted == 0 or not fetch_report.fetches(template(deployment)):
