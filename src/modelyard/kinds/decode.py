@@ -26,16 +26,16 @@ def decode(kind: Kind, stored: Stored) -> Object[Any]:
     try:
         spec = msgspec.json.decode(stored.parts.get("spec", b"{}"), type=kind.spec)
     except msgspec.ValidationError as error:
-        raise _named(error) from error
+        raise _spec_invalid(error) from error
     for rule in kind.rules:
         if not _holds(rule, spec, stored.meta):
             raise SpecInvalid(rule.field, "is not allowed like this", rule.message)
     status = stored.part("status")
     before = status if isinstance(status, dict) else {}
-    return Object(meta=stored.meta, spec=spec, before=before, memory=remembered(kind, before))
+    return Object(meta=stored.meta, spec=spec, before=before, memory=decode_memory(kind, before))
 
 
-def remembered(kind: Kind, status: Json) -> Struct | None:
+def decode_memory(kind: Kind, status: Json) -> Struct | None:
     """Return what a stored status remembers of earlier decisions; None for a kind that remembers nothing.
 
     A status that was damaged or forged remembers nothing: the object then decides as if it were new.
@@ -55,7 +55,7 @@ def _holds(rule: Rule, spec: Any, meta: Metadata) -> bool:
         return False
 
 
-def _named(error: msgspec.ValidationError) -> SpecInvalid:
+def _spec_invalid(error: msgspec.ValidationError) -> SpecInvalid:
     match = _AT.match(str(error))
     path = (match and match["path"]) or "$"
     wrong = (match and match["wrong"]) or str(error)

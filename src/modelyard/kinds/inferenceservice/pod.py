@@ -38,7 +38,7 @@ def template(service: Object[InferenceServiceSpec], resolved: ResolvedPod, polic
         "securityContext": security_context(spec, resolved, policy),
         "nodeSelector": spec.node_selector,
         "tolerations": gpu.tolerations(resolved.devices, spec.tolerations),
-        "affinity": gpu.with_memory(resolved.devices, spec.resources.gpu_memory),
+        "affinity": gpu.memory_affinity(resolved.devices, spec.resources.gpu_memory),
         "priorityClassName": naming.priority_class(spec),
         "runtimeClassName": spec.runtime_class_name,
         "enableServiceLinks": None if resolved.engine.service_links else False,

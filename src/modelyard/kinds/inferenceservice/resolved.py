@@ -53,7 +53,7 @@ def resolve_pod(
     assert main.spec, "a Model that is not known is a problem, and then nothing is resolved"
     engine = ENGINES[spec.runtime]
     devices = gpu.devices(main.spec.hardware, spec.resources.gpu or 0, policy)
-    gpus = gpu.spread(main.spec.hardware, devices)
+    gpus = gpu.engine_gpus(main.spec.hardware, devices)
     image = spec.image or policy.images.get(engine.name) or engine.image(gpus)
     storage = _storage(service, main, policy)
     drafts = _storage(service, draft, policy, prefix=fetch_report.DRAFT) if draft else Storage()

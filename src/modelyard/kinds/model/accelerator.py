@@ -41,7 +41,7 @@ def nodes(spec: ModelSpec, policy: Policy) -> Every[bool] | None:
     return Every(NODE, HasResource(gpu.resource_name(spec.hardware, policy)), within=WITHIN)
 
 
-def missing(spec: ModelSpec, seen: Seen) -> str:
+def missing_resource(spec: ModelSpec, seen: Seen) -> str:
     """Return the resource that no node offers; empty when nothing is missing."""
     read = nodes(spec, seen.policy)
     if read is None or seen.every(read):

@@ -29,8 +29,8 @@ def plan(model: Object[ModelSpec], seen: Seen, decision: Decision) -> Plan:
         case None | Stage.OUTDATED:
             return Plan(delete=jobs, requeue_after=rotation)
         case Stage.FAILED:
-            return Plan(requeue_after=_sooner(rotation, prefetch.requeue_after(seen)))
-    return Plan(apply=prefetch.children(model, seen), requeue_after=_sooner(prefetch.settling(seen), rotation))
+            return Plan(requeue_after=_sooner(rotation, prefetch.retry_failed(seen)))
+    return Plan(apply=prefetch.children(model, seen), requeue_after=_sooner(prefetch.recheck_new_pod(seen), rotation))
 
 
 def _sooner(one: RequeueAfter | None, other: RequeueAfter | None) -> RequeueAfter | None:

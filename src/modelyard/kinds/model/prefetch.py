@@ -43,10 +43,10 @@ ATTEMPT: Final = "modelyard.dev/attempt"
 """On the Job: everything that may decide whether it succeeds, the content of the Secret included."""
 
 RETRY_SECONDS: Final = 600.0
-SETTLING_SECONDS: Final = 10.0
+NEW_POD_SECONDS: Final = 10.0
 
 _KEPT_SECONDS: Final = 86400
-_HOPELESS: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
+_PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
 """Exit codes after which the same attempt would fail in the same way."""
 
 
@@ -83,11 +83,11 @@ def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
         return
     yield weights_present.CACHE
     yield Owned(POD)
-    if log := _log(seen):
+    if log := _log_check(seen):
         yield log
 
 
-def _log(seen: Seen) -> Asked | None:
+def _log_check(seen: Seen) -> Asked | None:
     pods_at_work = (
         pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and fetch_report.running_downloader(pod)
     )
@@ -99,36 +99,36 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
     """Return how far the prefetch is. Only where it is wanted."""
     job = seen.one(Owned(JOB))
     if job is None:
-        memory = weights_present.remembered(model, seen)
+        memory = weights_present.stored_presence(model, seen)
         return Stage.DONE if memory and memory.confirmed else Stage.TO_BEGIN
-    wanted = _notes(model, seen)
-    if complete := _ended(job, "Complete"):
+    wanted = _annotations(model, seen)
+    if complete := _true_condition(job, "Complete"):
         since = str(complete.get("lastTransitionTime", ""))
         same = job.meta.annotation(ORDER) == wanted[ORDER] and weights_present.has_cache(seen, since)
         return Stage.DONE if same else Stage.OUTDATED
-    failed = _ended(job, "Failed")
-    if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _wait(job, seen) <= 0):
+    failed = _true_condition(job, "Failed")
+    if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _retry_in(job, seen) <= 0):
         return Stage.OUTDATED
     return Stage.FAILED if failed else Stage.RUNNING
 
 
-def requeue_after(seen: Seen) -> RequeueAfter | None:
+def retry_failed(seen: Seen) -> RequeueAfter | None:
     """Return when a Job that failed is replaced."""
     job = seen.one(Owned(JOB))
-    if job is None or not _ended(job, "Failed"):
+    if job is None or not _true_condition(job, "Failed"):
         return None
-    return RequeueAfter(_wait(job, seen), "the prefetch failed and is tried again")
+    return RequeueAfter(_retry_in(job, seen), "the prefetch failed and is tried again")
 
 
-def _wait(job: Stored, seen: Seen) -> float:
+def _retry_in(job: Stored, seen: Seen) -> float:
     try:
-        failed_at = datetime.fromisoformat(_ended(job, "Failed")["lastTransitionTime"])
+        failed_at = datetime.fromisoformat(_true_condition(job, "Failed")["lastTransitionTime"])
     except (KeyError, TypeError, ValueError):
         return RETRY_SECONDS
     return max(0.0, RETRY_SECONDS - (seen.now - failed_at).total_seconds())
 
 
-def _ended(job: Stored, how: str) -> Json:
+def _true_condition(job: Stored, how: str) -> Json:
     entries = job.status.get("conditions") or ()
     return next((entry for entry in entries if entry.get("type") == how and entry.get("status") == "True"), {})
 
@@ -136,7 +136,7 @@ def _ended(job: Stored, how: str) -> Json:
 def failure(seen: Seen, reported: Problem | None) -> Problem:
     """Return why the Job failed: its pod says it best."""
     job = seen.one(Owned(JOB))
-    said = str(_ended(job, "Failed").get("message", "")) if job else ""
+    said = str(_true_condition(job, "Failed").get("message", "")) if job else ""
     return reported or Problem(
         Reason.PREFETCH_FAILED,
         f"the prefetch failed: {said[:512] or 'its Job does not say why'}",
@@ -144,35 +144,35 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
     )
 
 
-def trouble(seen: Seen) -> Problem | None:
+def find_problem(seen: Seen) -> Problem | None:
     """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
     settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
     return pod_problems.first_problem(settled, fetch_report.REMEDIES)
 
 
-def settling(seen: Seen) -> RequeueAfter | None:
+def recheck_new_pod(seen: Seen) -> RequeueAfter | None:
     """Return when to look at a new pod again: one that finds no place makes no more news."""
     new = any(_is_new(pod, seen) for pod in seen.all(Owned(POD)))
-    return RequeueAfter(SETTLING_SECONDS, "the pod of the prefetch is new") if new else None
+    return RequeueAfter(NEW_POD_SECONDS, "the pod of the prefetch is new") if new else None
 
 
 def _is_new(pod: Stored, seen: Seen) -> bool:
     if not pod.meta.creation_timestamp:
         return False
     created = datetime.fromisoformat(pod.meta.creation_timestamp)
-    return (seen.now - created).total_seconds() < SETTLING_SECONDS
+    return (seen.now - created).total_seconds() < NEW_POD_SECONDS
 
 
-def progress(seen: Seen) -> str:
+def progress_text(seen: Seen) -> str:
     """Return how far the download is, in words; empty when nobody says."""
-    log = _log(seen)
+    log = _log_check(seen)
     answer = seen.answer(log) if log else None
     return fetch_report.progress_text(answer.value) if answer and answer.ok else ""
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
     """Return the claim of the cache, and the Job."""
-    body = _body(model, seen)
+    body = _job(model, seen)
     return (*storage(model, seen.policy).claims, CreateOnly(JOB, body["metadata"]["name"], body))
 
 
@@ -183,14 +183,14 @@ def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:
     return model_volumes.storage(wanted, loads, policy, fetch_container.cache(policy, ""))
 
 
-def _body(model: Object[ModelSpec], seen: Seen) -> Json:
+def _job(model: Object[ModelSpec], seen: Seen) -> Json:
     common = _labels(model.meta.name)
     meta = {
         "name": names.dns_label(f"{model.meta.name}-prefetch"),
         "labels": common,
-        "annotations": _notes(model, seen),
+        "annotations": _annotations(model, seen),
     }
-    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": meta, "spec": _spec(model, seen.policy)}
+    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": meta, "spec": _job_spec(model, seen.policy)}
 
 
 def _labels(name: str) -> dict[str, str]:
@@ -201,8 +201,8 @@ def _labels(name: str) -> dict[str, str]:
     return {**ours, **documented, MODEL_LABEL: names.short(name)}
 
 
-def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
-    spec = _spec(model, seen.policy)
+def _annotations(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
+    spec = _job_spec(model, seen.policy)
     name = fetch_container.secret_name(model.spec, parse(model.spec.source))
     secret = secrets.digest(seen.one(Named(SECRET, name))) if name else ""
     (container,) = spec["template"]["spec"]["containers"]
@@ -212,7 +212,7 @@ def _notes(model: Object[ModelSpec], seen: Seen) -> dict[str, str]:
     }
 
 
-def _spec(model: Object[ModelSpec], policy: Policy) -> Json:
+def _job_spec(model: Object[ModelSpec], policy: Policy) -> Json:
     parts = storage(model, policy)
     pod = {
         "restartPolicy": "Never",
@@ -224,19 +224,19 @@ def _spec(model: Object[ModelSpec], policy: Policy) -> Json:
     return {
         "backoffLimit": 2,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
-        "podFailurePolicy": {"rules": _rules()},
+        "podFailurePolicy": {"rules": _failure_policy_rules()},
         "template": pods.pod_template(_labels(model.meta.name), pod),
     }
 
 
-def _rules() -> list[Json]:
+def _failure_policy_rules() -> list[Json]:
     """Return what the end of a pod means. To be stopped is no failed try: the next pod goes on where this one was."""
     return [
-        {"action": "FailJob", "onExitCodes": _ended_with(*_HOPELESS)},
-        {"action": "Ignore", "onExitCodes": _ended_with(int(Code.STOPPED))},
+        {"action": "FailJob", "onExitCodes": _exit_codes(*_PERMANENT_CODES)},
+        {"action": "Ignore", "onExitCodes": _exit_codes(int(Code.STOPPED))},
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
     ]
 
 
-def _ended_with(*codes: int) -> Json:
+def _exit_codes(*codes: int) -> Json:
     return {"containerName": fetch_report.CONTAINER, "operator": "In", "values": list(codes)}

@@ -21,5 +21,5 @@ def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
     yield from weights_present.reads(model, seen.policy)
     if nodes := accelerator.nodes(model.spec, seen.policy):
         yield nodes
-    if question := upstream.question(model, seen.policy):
+    if question := upstream.source_check(model, seen.policy):
         yield question

@@ -12,11 +12,10 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
 from modelyard.kinds.contract import Named
-from modelyard.kinds.model import accelerator, ignored_fields, prefetch
+from modelyard.kinds.model import accelerator, ignored_fields, prefetch, upstream
 from modelyard.kinds.model.api import Accelerator, ModelStatus, Phase
 from modelyard.kinds.model.prefetch import Stage
 from modelyard.kinds.model.sizes import size_text
-from modelyard.kinds.model.upstream import upstream
 from modelyard.kinds.model.weights_present import Presence, presence
 
 if TYPE_CHECKING:
@@ -26,67 +25,67 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.api import ModelSpec
     from modelyard.kinds.model.decide import Decision
 
-_UNDER_WAY = (Phase.PENDING, Phase.DOWNLOADING)
+_PROGRESSING = (Phase.PENDING, Phase.DOWNLOADING)
 
 
-class Standing(Struct, frozen=True):
-    """Where a Model stands: its phase, why, and whether somebody has to do something."""
+class ModelState(Struct, frozen=True):
+    """The state of a Model: its phase, why, and whether somebody has to do something."""
 
     phase: Phase
     reason: Reason
     message: str
-    troubled: bool = False
+    degraded: bool = False
 
 
 def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: Decision) -> ModelStatus:
     """Return the status of one Model."""
     spec = model.spec
     reported = presence(model, seen)
-    stands = standing(model.spec, seen, outcome, decision.stage, reported.problem)
-    present = confirmed_by_the_job(reported) if stands.reason is Reason.MODEL_PREFETCHED else reported
-    known = upstream(model, seen, present)
-    learned = size_text(known.first.length) if known.first.length else "0"
+    state = model_state(model.spec, seen, outcome, decision.stage, reported.problem)
+    present = confirmed_by_job(reported) if state.reason is Reason.MODEL_PREFETCHED else reported
+    known = upstream.compare(model, seen, present)
+    learned = size_text(known.baseline.length) if known.baseline.length else "0"
     return ModelStatus(
-        phase=stands.phase,
+        phase=state.phase,
         size=present.size or learned,
         path=path(model, seen),
-        cache_key="" if is_a_file_of_a_mac(spec) else cache_key(spec.source),
+        cache_key="" if is_file_on_mac(spec) else cache_key(spec.source),
         sha256=present.sha256,
-        source_etag=known.first.etag,
-        source_content_length=known.first.length,
-        last_revalidated=known.since,
-        accelerator_ready=not accelerator.missing(spec, seen),
+        source_etag=known.baseline.etag,
+        source_content_length=known.baseline.length,
+        last_revalidated=known.changed_at,
+        accelerator_ready=not accelerator.missing_resource(spec, seen),
         gguf=known.gguf,
         conditions=(
-            *conditions(stands),
-            present.said,
-            known.said,
+            *conditions(state),
+            present.condition,
+            known.condition,
             ignored_fields.fields_ignored(spec, seen.policy, known.gguf),
         ),
     )
 
 
-def confirmed_by_the_job(reported: Presence) -> Presence:
+def confirmed_by_job(reported: Presence) -> Presence:
     """Return what is known of weights whose prefetch is done, even if its pod left no report."""
     if reported.confirmed:
         return reported
-    said = condition(reported.said.type, True, Reason.MODEL_PREFETCHED, "a Job has fetched and verified them")
-    return msgspec.structs.replace(reported, said=said)
+    said = condition(reported.condition.type, True, Reason.MODEL_PREFETCHED, "a Job has fetched and verified them")
+    return msgspec.structs.replace(reported, condition=said)
 
 
-def is_a_file_of_a_mac(spec: ModelSpec) -> bool:
+def is_file_on_mac(spec: ModelSpec) -> bool:
     """Whether nobody has to fetch the weights: the agent on the Mac reads them where they are."""
-    return is_for_a_mac(spec) and isinstance(parse(spec.source), Local)
+    return runs_on_mac(spec) and isinstance(parse(spec.source), Local)
 
 
-def is_for_a_mac(spec: ModelSpec) -> bool:
+def runs_on_mac(spec: ModelSpec) -> bool:
     """Whether no pod serves the model."""
     return spec.hardware.accelerator is Accelerator.METAL
 
 
 def path(model: Object[ModelSpec], seen: Seen) -> str:
     """Return where pods find the weights; empty when no pod serves them."""
-    if is_for_a_mac(model.spec):
+    if runs_on_mac(model.spec):
         return ""
     return prefetch.storage(model, seen.policy).model
 
@@ -96,49 +95,53 @@ def on_error(_: Json, problem: Problem) -> Json:
     return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
-def standing(spec: ModelSpec, seen: Seen, outcome: Outcome, stage: Stage | None, reported: Problem | None) -> Standing:
-    """Return where a Model stands; the first that applies."""
+def model_state(
+    spec: ModelSpec, seen: Seen, outcome: Outcome, stage: Stage | None, reported: Problem | None
+) -> ModelState:
+    """Return the state of a Model; the first that applies."""
     if outcome.problem:
-        return _troubled(Phase.FAILED if outcome.problem.reason in PROBLEMS else Phase.PENDING, outcome.problem)
+        return _problem_state(Phase.FAILED if outcome.problem.reason in PROBLEMS else Phase.PENDING, outcome.problem)
     match stage:
         case None:
-            return Standing(Phase.READY, *available(spec, seen))
+            return ModelState(Phase.READY, *available(spec, seen))
         case Stage.DONE:
-            return Standing(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
+            return ModelState(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
         case Stage.FAILED:
-            return _troubled(Phase.FAILED, prefetch.failure(seen, reported))
-    progress = prefetch.progress(seen)
+            return _problem_state(Phase.FAILED, prefetch.failure(seen, reported))
+    progress = prefetch.progress_text(seen)
     # What ended one attempt ends the next in the same way, until bytes arrive.
-    if problem := prefetch.trouble(seen) or (None if progress else reported):
-        return _troubled(Phase.DOWNLOADING, problem)
-    return Standing(Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache")
+    if problem := prefetch.find_problem(seen) or (None if progress else reported):
+        return _problem_state(Phase.DOWNLOADING, problem)
+    return ModelState(
+        Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache"
+    )
 
 
-def _troubled(phase: Phase, problem: Problem) -> Standing:
-    return Standing(phase, problem.reason, problem.text, troubled=problem.reason in PROBLEMS)
+def _problem_state(phase: Phase, problem: Problem) -> ModelState:
+    return ModelState(phase, problem.reason, problem.text, degraded=problem.reason in PROBLEMS)
 
 
 def available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
     """Return how pods get at the weights of a model that may be served."""
     reason, message = _available(spec, seen)
-    absent = accelerator.missing(spec, seen)
+    absent = accelerator.missing_resource(spec, seen)
     return reason, f"{message}; no node offers {absent}" if absent else message
 
 
 def _available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
     source = parse(spec.source)
     if isinstance(source, Claim):
-        return _on_a_claim(source, seen)
-    if is_a_file_of_a_mac(spec):
+        return _claim_availability(source, seen)
+    if is_file_on_mac(spec):
         return Reason.METAL_AGENT_MANAGED, "the agent on the Mac reads the file"
     whole = isinstance(source, Hub) and not source.file
     reason = Reason.RUNTIME_RESOLVED if whole else Reason.WORKLOAD_RESOLVED
-    if is_for_a_mac(spec):
+    if runs_on_mac(spec):
         return reason, "the agent on the Mac fetches the weights"
     return reason, "pods fetch the weights when they start" + (", or their engine does" if whole else "")
 
 
-def _on_a_claim(source: Claim, seen: Seen) -> tuple[Reason, str]:
+def _claim_availability(source: Claim, seen: Seen) -> tuple[Reason, str]:
     claim = seen.one(Named(VOLUME_CLAIM, source.claim))
     if claim and claim.status.get("phase") == "Bound":
         return Reason.PVC_MODEL_READY, f"pods mount the claim {source.claim}"
@@ -146,12 +149,12 @@ def _on_a_claim(source: Claim, seen: Seen) -> tuple[Reason, str]:
     return Reason.PVC_NOT_BOUND, f"pods mount the claim {source.claim}, which is not bound to a volume yet"
 
 
-def conditions(stands: Standing) -> tuple[Condition, ...]:
-    """State what follows from where a Model stands."""
-    ready, reason, message = stands.phase is Phase.READY, stands.reason, stands.message
+def conditions(state: ModelState) -> tuple[Condition, ...]:
+    """State what follows from the state of a Model."""
+    ready, reason, message = state.phase is Phase.READY, state.reason, state.message
     return (
         condition("Ready", ready, Reason.READY if ready else reason, message),
         condition("Available", ready, reason, message),
-        condition("Progressing", stands.phase in _UNDER_WAY, reason, message),
-        condition("Degraded", stands.troubled, reason, message),
+        condition("Progressing", state.phase in _PROGRESSING, reason, message),
+        condition("Degraded", state.degraded, reason, message),
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TYPE: Final = "SourceDrifted"
 
-_TELLING: Final = (Reason.UPSTREAM_REFUSED, Reason.UPSTREAM_NOT_FOUND, Reason.ADDRESS_NOT_ALLOWED)
+_REPORTED_FAILURES: Final = (Reason.UPSTREAM_REFUSED, Reason.UPSTREAM_NOT_FOUND, Reason.ADDRESS_NOT_ALLOWED)
 """Failures that say something of the source. Of others nothing is said: it would be a write for each Model at once."""
 
 
@@ -58,15 +58,15 @@ class Fingerprint(Struct, frozen=True):
 class Upstream(Struct, frozen=True):
     """What is known of upstream."""
 
-    said: Condition
-    first: Fingerprint = Fingerprint()
+    condition: Condition
+    baseline: Fingerprint = Fingerprint()
     """The version that others are compared with."""
-    since: str | None = None
+    changed_at: str | None = None
     """When it last told something new."""
     gguf: GgufReport | None = None
 
 
-def question(model: Object[ModelSpec], policy: Policy) -> Asked | None:
+def source_check(model: Object[ModelSpec], policy: Policy) -> Asked | None:
     """Return what to ask; None when there is no single file, or when only pods may read it."""
     url, gguf = _url(model.spec), model.spec.format is Format.GGUF
     known = str(model.before.get("sourceETag", "")) if is_same_source(model) else ""
@@ -84,39 +84,39 @@ def _url(spec: ModelSpec) -> str:
     return ""
 
 
-def upstream(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream:
+def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream:
     """Return what is known, from the latest answer or from what was known before."""
-    asked = question(model, seen.policy)
-    before = _remembered(model)
+    asked = source_check(model, seen.policy)
+    before = _stored_upstream(model)
     if asked is None:
         why = "upstream is compared only where spec.source names one file that can be read without a Secret"
-        return _with(before, condition(TYPE, Truth.UNKNOWN, Reason.NOT_COMPARED, why))
+        return _with_condition(before, condition(TYPE, Truth.UNKNOWN, Reason.NOT_COMPARED, why))
     answer = seen.answer(asked)
     if answer is None or not answer.ok:
-        return _unanswered(answer, before)
+        return _without_answer(answer, before)
     found, header = _fingerprint(answer.value), _header(answer.value)
-    first = _of_pods(model.spec, present) or before.first.after(found, fetched_anew=present.fetched_anew)
+    first = _pod_fingerprint(model.spec, present) or before.baseline.after(found, fetched_anew=present.fetched_anew)
     # Pods may have fetched long after the operator looked: what they have is compared with the next look.
-    moved = first != before.first
+    moved = first != before.baseline
     said = _drifted(model.spec) if not moved and first.differs(found) else _in_sync()
-    news = before.since is None or moved or said.status != before.said.status
-    since = timestamp(seen.now) if news else before.since
+    news = before.changed_at is None or moved or said.status != before.condition.status
+    since = timestamp(seen.now) if news else before.changed_at
     return Upstream(said, first, since, before.gguf or header if first.differs(found) else header or before.gguf)
 
 
-def _of_pods(spec: ModelSpec, present: Presence) -> Fingerprint | None:
+def _pod_fingerprint(spec: ModelSpec, present: Presence) -> Fingerprint | None:
     """Return the version that pods have, where they call it as the operator does: the hub tells them another name."""
     known = present.etag and isinstance(parse(spec.source), Web)
     return Fingerprint(present.etag, present.bytes) if known else None
 
 
-def _unanswered(answer: Answer | None, before: Upstream) -> Upstream:
+def _without_answer(answer: Answer | None, before: Upstream) -> Upstream:
     """Return what was known before. Only when nothing was, the failure itself is worth saying."""
-    if before.since is not None or (answer is None and before.said.reason in _TELLING):
+    if before.changed_at is not None or (answer is None and before.condition.reason in _REPORTED_FAILURES):
         return before
-    if answer and answer.reason in _TELLING:
-        return _with(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
-    return _with(before, _unknown())
+    if answer and answer.reason in _REPORTED_FAILURES:
+        return _with_condition(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
+    return _with_condition(before, _unknown())
 
 
 def _unknown() -> Condition:
@@ -125,18 +125,18 @@ def _unknown() -> Condition:
     return condition(TYPE, Truth.UNKNOWN, Reason.UPSTREAM_UNREACHABLE, message)
 
 
-def _with(before: Upstream, said: Condition) -> Upstream:
-    return msgspec.structs.replace(before, said=said)
+def _with_condition(before: Upstream, stated: Condition) -> Upstream:
+    return msgspec.structs.replace(before, condition=stated)
 
 
-def _remembered(model: Object[ModelSpec]) -> Upstream:
+def _stored_upstream(model: Object[ModelSpec]) -> Upstream:
     status = model.before
     if not is_same_source(model):
         return Upstream(_unknown())
     return Upstream(
-        said=stated_before(status, TYPE) or _unknown(),
-        first=Fingerprint(str(status.get("sourceETag", "")), int(status.get("sourceContentLength", 0))),
-        since=status.get("lastRevalidated"),
+        condition=stated_before(status, TYPE) or _unknown(),
+        baseline=Fingerprint(str(status.get("sourceETag", "")), int(status.get("sourceContentLength", 0))),
+        changed_at=status.get("lastRevalidated"),
         gguf=_header(status),
     )
 

@@ -38,7 +38,7 @@ CACHE = Named(VOLUME_CLAIM, fetch_container.SHARED_CLAIM)
 class Fetched(Struct, frozen=True):
     """How the download of these very weights ended in a pod."""
 
-    words: tuple[str, ...]
+    args: tuple[str, ...]
     """What its downloader was told first."""
     container: str = fetch_report.CONTAINER
     shared: bool = False
@@ -51,11 +51,11 @@ class Fetched(Struct, frozen=True):
             return None
         if self.shared and fetch_container.kept_on(pod) not in ("", fetch_container.SHARED_CLAIM):
             return None
-        if self.words != self._told(pod)[: len(self.words)]:
+        if self.args != self._container_args(pod)[: len(self.args)]:
             return None
         return pod.meta.creation_timestamp or "", report
 
-    def _told(self, pod: Stored) -> tuple[str, ...]:
+    def _container_args(self, pod: Stored) -> tuple[str, ...]:
         spec = pod.spec
         containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
         return tuple(next((one.get("args", ()) for one in containers if one.get("name") == self.container), ()))
@@ -64,7 +64,7 @@ class Fetched(Struct, frozen=True):
 class Presence(Struct, frozen=True):
     """What is known of the weights in the cluster."""
 
-    said: Condition
+    condition: Condition
     problem: Problem | None = None
     """Why pods could not fetch them."""
     sha256: str = ""
@@ -79,22 +79,22 @@ class Presence(Struct, frozen=True):
     @property
     def confirmed(self) -> bool:
         """Whether somebody has seen them."""
-        return self.said.status is Truth.TRUE
+        return self.condition.status is Truth.TRUE
 
 
-def pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fetch_report.Report]], ...]:
+def downloader_pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fetch_report.Report]], ...]:
     """Return the pods that bring these weights, whoever owns them: to serve them, or to draft with. Empty: none do."""
     spec, meta = model.spec, model.meta
     source = parse(spec.source)
     if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
         return ()
-    words = fetch_container.identifying_args(
+    args = fetch_container.identifying_args(
         fetch_container.FetchTask(meta.namespace, meta.name, spec, source, Loads.FILE), policy
     )
     name, shared = names.short(meta.name), _is_shared(policy)
-    drafted = Fetched(words, fetch_report.DRAFT_CONTAINER, shared)
+    drafted = Fetched(args, fetch_report.DRAFT_CONTAINER, shared)
     return (
-        Every(POD, Fetched(words, shared=shared), meta.namespace, Selector(((MODEL_LABEL, name),))),
+        Every(POD, Fetched(args, shared=shared), meta.namespace, Selector(((MODEL_LABEL, name),))),
         Every(POD, drafted, meta.namespace, Selector(((DRAFT_LABEL, name),))),
     )
 
@@ -105,7 +105,7 @@ def _is_shared(policy: Policy) -> bool:
 
 def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
     """Name the pods that bring the weights, and the cache, if they are said to be in there."""
-    yield from pods(model, policy)
+    yield from downloader_pods(model, policy)
     if stored_condition(model.before, TYPE).get("status") == Truth.TRUE:
         yield CACHE
 
@@ -122,30 +122,30 @@ def has_cache(seen: Seen, since: str) -> bool:
 
 def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
     """Return what is known of the weights: from pods that are there, else from what pods said before they went."""
-    brought_by = pods(model, seen.policy)
-    if not brought_by:
-        return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _nobody_looks(model.spec)))
-    found = [pair for read in brought_by for pair in seen.every(read).values()]
+    downloaders = downloader_pods(model, seen.policy)
+    if not downloaders:
+        return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _why_not_reported(model.spec)))
+    found = [pair for read in downloaders for pair in seen.every(read).values()]
     reports = [report for _, report in sorted(found, key=lambda pair: pair[0])]
     if good := [report for report in reports if report.problem is None and _is_wanted(model.spec, report.sha256)]:
-        return _brought(model, good[-1])
+        return _fetched_by_pod(model, good[-1])
     if problem := next((report.problem for report in reversed(reports) if report.problem), None):
         return Presence(failing(TYPE, problem), problem)
-    return remembered(model, seen) or Presence(
+    return stored_presence(model, seen) or Presence(
         condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, "no pod has fetched them yet")
     )
 
 
-def _nobody_looks(spec: ModelSpec) -> str:
+def _why_not_reported(spec: ModelSpec) -> str:
     if spec.hardware.accelerator is Accelerator.METAL:
         return "a Mac outside the cluster has them"
     return "they are on a claim, and whether they are there shows when a pod serves them"
 
 
-def _brought(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
+def _fetched_by_pod(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
     before = str(model.before.get("sha256", "")) if is_same_source(model) else ""
     return Presence(
-        said=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),
+        condition=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),
         sha256=report.sha256,
         size=size_text(report.bytes),
         etag=report.etag,
@@ -154,19 +154,19 @@ def _brought(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
     )
 
 
-def remembered(model: Object[ModelSpec], seen: Seen) -> Presence | None:
+def stored_presence(model: Object[ModelSpec], seen: Seen) -> Presence | None:
     """Return what the status still knows of the weights."""
     said = stated_before(model.before, TYPE)
-    if said is None or not is_same_source(model) or not _stands(model, seen, said.status):
+    if said is None or not is_same_source(model) or not _still_holds(model, seen, said.status):
         return None
     return Presence(
-        said=said,
+        condition=said,
         sha256=str(model.before.get("sha256", "")),
         size=str(model.before.get("size", "")),
     )
 
 
-def _stands(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
+def _still_holds(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
     """Whether a memory still holds: weights stay in the cache, and a failure may be over once the spec changes."""
     if truth is Truth.FALSE:
         return bool(model.before.get("observedGeneration") == model.meta.generation)

@@ -65,7 +65,7 @@ def resource_name(hardware: Hardware, policy: Policy) -> str:
     return named or by_vendor[vendor(hardware)]
 
 
-def spread(hardware: Hardware, found: Devices) -> Gpus:
+def engine_gpus(hardware: Hardware, found: Devices) -> Gpus:
     """Return what an engine needs to know: how many there are, and how the model is spread over them."""
     gpu = hardware.gpu or Gpu()
     sharding = gpu.sharding or Sharding()
@@ -84,7 +84,7 @@ def tolerations(found: Devices, own: Iterable[Json]) -> list[Json]:
     return [*([taint] if found.count else []), *own]
 
 
-def with_memory(found: Devices, memory: str | None) -> Json:
+def memory_affinity(found: Devices, memory: str | None) -> Json:
     """Return the affinity to nodes whose GPUs have enough memory together, or that do not say how much they have.
 
     Two terms, of which one must hold: a cluster that labels no nodes still schedules.
