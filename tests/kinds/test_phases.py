@@ -11,7 +11,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.plan import Outcome
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE, status
-from modelyard.kinds.inferenceservice.phases import TABLE, TRANSIENT, Phase, PhaseFacts, decide_phase
+from modelyard.kinds.inferenceservice.phases import TABLE, TRANSIENT, PhaseFacts, ServicePhase, decide_phase
 from tests.kinds.cases import ALL_CASES, play
 
 if TYPE_CHECKING:
@@ -66,16 +66,16 @@ def test_every_row_is_the_first_to_fit_in_some_situation():
 
 
 def test_every_phase_is_in_the_table():
-    assert {row.phase for row in TABLE} == set(Phase)
+    assert {row.phase for row in TABLE} == set(ServicePhase)
 
 
 def test_a_service_with_a_ready_pod_is_never_called_failed_pending_or_stopped():
     found = {decide_phase(facts).phase for facts in situations() if facts.ready}
-    assert found == {Phase.READY, Phase.PROGRESSING}
+    assert found == {ServicePhase.READY, ServicePhase.PROGRESSING}
 
 
 def test_a_service_is_ready_only_when_it_is_complete_and_nothing_stands_in_the_way():
-    ready = [facts for facts in situations() if decide_phase(facts).phase is Phase.READY]
+    ready = [facts for facts in situations() if decide_phase(facts).phase is ServicePhase.READY]
     assert ready
     assert all(facts.complete and facts.problem is None for facts in ready)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 
 
-class Decision(Struct, frozen=True):
+class ServiceDecision(Struct, frozen=True):
     """Which Model is served, and how."""
 
     model: Reference
@@ -36,8 +36,8 @@ class Decision(Struct, frozen=True):
         return spec is not None and spec.hardware.accelerator is Accelerator.METAL
 
 
-def decide(service: Object[InferenceServiceSpec], seen: Seen) -> Decision:
+def decide(service: Object[InferenceServiceSpec], seen: Seen) -> ServiceDecision:
     """Return what is to be served and how, or why that cannot be said yet."""
     main, draft = references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)
     problem = references.find_problem(service.spec, (main, draft), seen)
-    return Decision(main, problem, None if problem else resolve_pod(service, main, draft, seen.policy))
+    return ServiceDecision(main, problem, None if problem else resolve_pod(service, main, draft, seen.policy))

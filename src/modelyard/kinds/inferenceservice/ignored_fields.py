@@ -21,7 +21,7 @@ from modelyard.kinds.shared import gpu
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from modelyard.kinds.inferenceservice.decide import Decision
+    from modelyard.kinds.inferenceservice.decide import ServiceDecision
     from modelyard.kinds.inferenceservice.resolved import ResolvedPod
     from modelyard.kinds.model.api import Hardware
 
@@ -34,7 +34,7 @@ _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
 
 
-def conditions(spec: InferenceServiceSpec, decision: Decision) -> tuple[Condition, ...]:
+def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[Condition, ...]:
     """Return the conditions that say what has no effect."""
     model, resolved = decision.model.spec, decision.pod
     warned = resolved.launch.warnings if resolved else ()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-    from modelyard.kinds.inferenceservice.decide import Decision
+    from modelyard.kinds.inferenceservice.decide import ServiceDecision
 
 _REMEDIES = pod_problems.Remedies(
     memory="raise spec.resources.memory, so that it gets a node that has enough",
@@ -126,7 +126,7 @@ def _has_no_updated_pods(deployment: Stored) -> bool:
 
 
 def phase_facts(
-    service: Object[InferenceServiceSpec], seen: Seen, decision: Decision, outcome: Outcome, pods: ObservedPods
+    service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision, outcome: Outcome, pods: ObservedPods
 ) -> PhaseFacts:
     """Return what the phase of a service is decided by."""
     deployment = seen.one(Owned(DEPLOYMENT))

@@ -16,7 +16,7 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.kinds.shared import workloads
 
 
-class Phase(StrEnum):
+class ServicePhase(StrEnum):
     """One word for the state of a service."""
 
     PENDING = "Pending"
@@ -82,7 +82,7 @@ class Why(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """One row of the table."""
 
-    phase: Phase
+    phase: ServicePhase
     when: str
     holds: Callable[[PhaseFacts], bool]
     why: Callable[[PhaseFacts], Why]
@@ -122,50 +122,50 @@ def _under_way(facts: PhaseFacts) -> Why:
 
 TABLE: Final = (
     Row(
-        Phase.PENDING,
+        ServicePhase.PENDING,
         "no pod is ready, and the Model is absent, may not be served, or is being prefetched",
         lambda facts: facts.ready == 0 and facts.model is not None,
         lambda facts: _because(facts.model),
     ),
     Row(
-        Phase.FAILED,
+        ServicePhase.FAILED,
         "no pod is ready, and there is a problem that waiting does not solve",
         lambda facts: facts.ready == 0 and (is_lasting(facts.obstacle) or is_lasting(facts.trouble)),
         lambda facts: _because(facts.obstacle or facts.trouble),
     ),
     Row(
-        Phase.STOPPED,
+        ServicePhase.STOPPED,
         "no pod is wanted, and none is left",
         lambda facts: facts.scale_applied and facts.wanted == 0 and facts.pods_left == 0,
         lambda facts: Why(Reason.MANUALLY_SCALED_TO_ZERO, _BY_OTHERS if facts.scaled_by_other else _BY_THE_SPEC),
     ),
     Row(
-        Phase.PROGRESSING,
+        ServicePhase.PROGRESSING,
         "no pod is wanted, and some are left",
         lambda facts: facts.scale_applied and facts.wanted == 0,
         lambda _: Why(Reason.STOPPING, "no pod is wanted, and some are still there"),
     ),
     Row(
-        Phase.READY,
+        ServicePhase.READY,
         "all pods that are wanted are ready, all are of the latest template, and nothing stands in the way",
         lambda facts: facts.complete and facts.problem is None,
         lambda facts: Why(Reason.INFERENCE_READY, facts.count),
     ),
-    Row(Phase.PROGRESSING, "some pods are ready", lambda facts: facts.ready > 0, _under_way),
+    Row(ServicePhase.PROGRESSING, "some pods are ready", lambda facts: facts.ready > 0, _under_way),
     Row(
-        Phase.WAITING_FOR_GPU,
+        ServicePhase.WAITING_FOR_GPU,
         "no pod is ready, and the scheduler finds no node with enough GPUs for one",
         lambda facts: facts.shortage is not None,
         lambda facts: _because(facts.trouble or facts.shortage),
     ),
-    Row(Phase.CREATING, "otherwise", lambda _: True, _under_way),
+    Row(ServicePhase.CREATING, "otherwise", lambda _: True, _under_way),
 )
 
 
 class Verdict(Struct, frozen=True):
     """A phase, and why."""
 
-    phase: Phase
+    phase: ServicePhase
     why: Why
 
 

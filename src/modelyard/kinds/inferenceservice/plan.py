@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Ref, Resource
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
-    from modelyard.kinds.inferenceservice.decide import Decision
+    from modelyard.kinds.inferenceservice.decide import ServiceDecision
     from modelyard.kinds.inferenceservice.resolved import ResolvedPod
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ PROGRESS_DEADLINE = 3600
 """Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
 
 
-def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: Decision) -> Plan:
+def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision) -> Plan:
     """Return everything that should exist for one service."""
     if problem := decision.problem:
         later = secrets.requeue_after(service, seen.now, problem)

@@ -17,7 +17,7 @@ from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, observed
 from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
 from modelyard.kinds.inferenceservice.ignored_fields import conditions as field_conditions
 from modelyard.kinds.inferenceservice.naming import priority_class
-from modelyard.kinds.inferenceservice.phases import Phase, PhaseFacts, Verdict
+from modelyard.kinds.inferenceservice.phases import PhaseFacts, ServicePhase, Verdict
 from modelyard.kinds.shared import autoscale, fetch_report, scheduling
 
 if TYPE_CHECKING:
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-    from modelyard.kinds.inferenceservice.decide import Decision
+    from modelyard.kinds.inferenceservice.decide import ServiceDecision
     from modelyard.kinds.inferenceservice.observed import ObservedPods
 
 Json = dict[str, Any]
 
-_SETTLED = (Phase.READY, Phase.STOPPED, Phase.FAILED)
+_SETTLED = (ServicePhase.READY, ServicePhase.STOPPED, ServicePhase.FAILED)
 
 
 def on_error(before: Json, problem: Problem) -> Json:
     """Return what changes while no status can be worked out. Pods that were ready are not known to have failed."""
     if before.get("readyReplicas"):
-        return {"phase": Phase.PROGRESSING.value}
-    return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
+        return {"phase": ServicePhase.PROGRESSING.value}
+    return {"phase": ServicePhase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
 def summarise(
-    service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, decision: Decision
+    service: Object[InferenceServiceSpec], seen: Seen, outcome: Outcome, decision: ServiceDecision
 ) -> InferenceServiceStatus:
     """Return the status of one service."""
     pods = observed.observe_pods(seen)
@@ -61,9 +61,9 @@ def summarise(
         scheduling_status=scheduling_status(verdict, waiting),
         scheduling_message=waiting.message if waiting else "",
         waiting_for=observed.waiting_for(pods) if known.wanted else "",
-        queue_position=gpu_queue.position(service, seen) if verdict.phase is Phase.WAITING_FOR_GPU else 0,
+        queue_position=gpu_queue.position(service, seen) if verdict.phase is ServicePhase.WAITING_FOR_GPU else 0,
         conditions=(
-            condition("Ready", verdict.phase is Phase.READY, verdict.why.reason, verdict.why.message),
+            condition("Ready", verdict.phase is ServicePhase.READY, verdict.why.reason, verdict.why.message),
             available(known, verdict, reachable=bool(address)),
             progressing(known, verdict, fetch_progress.progress(service, seen)),
             degraded(known, verdict),
@@ -123,7 +123,7 @@ def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condit
         return condition(
             "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count
         )
-    if known.ready or verdict.phase is Phase.STOPPED:
+    if known.ready or verdict.phase is ServicePhase.STOPPED:
         return condition("Available", False, verdict.why.reason, verdict.why.message)
     return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
 
@@ -131,9 +131,9 @@ def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condit
 def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition:
     """State whether something is under way that needs nobody's help."""
     why = verdict.why
-    if verdict.phase in (*_SETTLED, Phase.PENDING):
-        return condition("Progressing", verdict.phase is Phase.PENDING, why.reason, why.message)
-    if verdict.phase is Phase.WAITING_FOR_GPU:
+    if verdict.phase in (*_SETTLED, ServicePhase.PENDING):
+        return condition("Progressing", verdict.phase is ServicePhase.PENDING, why.reason, why.message)
+    if verdict.phase is ServicePhase.WAITING_FOR_GPU:
         return condition("Progressing", True, Reason.WAITING_FOR_GPU, "a pod waits for GPUs")
     if download:
         return condition("Progressing", True, Reason.DOWNLOADING, download)

@@ -169,7 +169,7 @@ class ModelSpec(Struct, frozen=True, rename="camel"):
     )
 
 
-class Phase(StrEnum):
+class ModelPhase(StrEnum):
     """One word for the state. `Copying` is never written: pods copy local files themselves."""
 
     PENDING = "Pending"
@@ -182,7 +182,9 @@ class Phase(StrEnum):
 class ModelStatus(Struct, frozen=True, rename="camel"):
     """What is true of a model."""
 
-    phase: Annotated[Phase, Meta(description="One word for the state. Ready: it may be served.")] = Phase.PENDING
+    phase: Annotated[ModelPhase, Meta(description="One word for the state. Ready: it may be served.")] = (
+        ModelPhase.PENDING
+    )
     size: Annotated[str, Meta(description="How large the weights are; 0 until that is known.")] = "0"
     path: Annotated[str, Meta(description="Where pods find the weights.")] = ""
     cache_key: Annotated[str, Meta(description="The folder of the cache: a hash of spec.source.")] = ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.api import ModelSpec
 
 
-class Decision(Struct, frozen=True):
+class ModelDecision(Struct, frozen=True):
     """Whether a Model may be served, and what is to be done about its weights."""
 
     problem: Problem | None
@@ -25,9 +25,9 @@ class Decision(Struct, frozen=True):
     """How far the prefetch is; None: there is none to be made."""
 
 
-def decide(model: Object[ModelSpec], seen: Seen) -> Decision:
+def decide(model: Object[ModelSpec], seen: Seen) -> ModelDecision:
     """Return what plan and status of one Model go by."""
     if problem := model_volumes.find_problem(model.spec, seen):
-        return Decision(problem, None)
+        return ModelDecision(problem, None)
     wanted = prefetch.is_wanted(model.spec, seen.policy)
-    return Decision(None, prefetch.stage(model, seen) if wanted else None)
+    return ModelDecision(None, prefetch.stage(model, seen) if wanted else None)

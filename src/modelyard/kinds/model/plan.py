@@ -14,10 +14,10 @@ from modelyard.kinds.shared import secrets
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.model.api import ModelSpec
-    from modelyard.kinds.model.decide import Decision
+    from modelyard.kinds.model.decide import ModelDecision
 
 
-def plan(model: Object[ModelSpec], seen: Seen, decision: Decision) -> Plan:
+def plan(model: Object[ModelSpec], seen: Seen, decision: ModelDecision) -> Plan:
     """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
     if problem := decision.problem:
         return Plan(blocked=problem, requeue_after=secrets.requeue_after(model, seen.now, problem))

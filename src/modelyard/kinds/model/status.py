@@ -13,7 +13,7 @@ from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
 from modelyard.kinds.contract import Named
 from modelyard.kinds.model import accelerator, ignored_fields, prefetch, upstream
-from modelyard.kinds.model.api import Accelerator, ModelStatus, Phase
+from modelyard.kinds.model.api import Accelerator, ModelPhase, ModelStatus
 from modelyard.kinds.model.prefetch import Stage
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kinds.model.weights_present import Presence, presence
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.model.api import ModelSpec
-    from modelyard.kinds.model.decide import Decision
+    from modelyard.kinds.model.decide import ModelDecision
 
-_PROGRESSING = (Phase.PENDING, Phase.DOWNLOADING)
+_PROGRESSING = (ModelPhase.PENDING, ModelPhase.DOWNLOADING)
 
 
 class ModelState(Struct, frozen=True):
     """The state of a Model: its phase, why, and whether somebody has to do something."""
 
-    phase: Phase
+    phase: ModelPhase
     reason: Reason
     message: str
     degraded: bool = False
 
 
-def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: Decision) -> ModelStatus:
+def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: ModelDecision) -> ModelStatus:
     """Return the status of one Model."""
     spec = model.spec
     reported = presence(model, seen)
@@ -92,7 +92,7 @@ def path(model: Object[ModelSpec], seen: Seen) -> str:
 
 def on_error(_: Json, problem: Problem) -> Json:
     """Return what changes while no status can be worked out: only a spec that makes no sense may not be served."""
-    return {"phase": Phase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
+    return {"phase": ModelPhase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
 def model_state(
@@ -100,24 +100,26 @@ def model_state(
 ) -> ModelState:
     """Return the state of a Model; the first that applies."""
     if outcome.problem:
-        return _problem_state(Phase.FAILED if outcome.problem.reason in PROBLEMS else Phase.PENDING, outcome.problem)
+        return _problem_state(
+            ModelPhase.FAILED if outcome.problem.reason in PROBLEMS else ModelPhase.PENDING, outcome.problem
+        )
     match stage:
         case None:
-            return ModelState(Phase.READY, *available(spec, seen))
+            return ModelState(ModelPhase.READY, *available(spec, seen))
         case Stage.DONE:
-            return ModelState(Phase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
+            return ModelState(ModelPhase.READY, Reason.MODEL_PREFETCHED, "the weights are in the cache")
         case Stage.FAILED:
-            return _problem_state(Phase.FAILED, prefetch.failure(seen, reported))
+            return _problem_state(ModelPhase.FAILED, prefetch.failure(seen, reported))
     progress = prefetch.progress_text(seen)
     # What ended one attempt ends the next in the same way, until bytes arrive.
     if problem := prefetch.find_problem(seen) or (None if progress else reported):
-        return _problem_state(Phase.DOWNLOADING, problem)
+        return _problem_state(ModelPhase.DOWNLOADING, problem)
     return ModelState(
-        Phase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache"
+        ModelPhase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache"
     )
 
 
-def _problem_state(phase: Phase, problem: Problem) -> ModelState:
+def _problem_state(phase: ModelPhase, problem: Problem) -> ModelState:
     return ModelState(phase, problem.reason, problem.text, degraded=problem.reason in PROBLEMS)
 
 
@@ -151,7 +153,7 @@ def _claim_availability(source: Claim, seen: Seen) -> tuple[Reason, str]:
 
 def conditions(state: ModelState) -> tuple[Condition, ...]:
     """State what follows from the state of a Model."""
-    ready, reason, message = state.phase is Phase.READY, state.reason, state.message
+    ready, reason, message = state.phase is ModelPhase.READY, state.reason, state.message
     return (
         condition("Ready", ready, Reason.READY if ready else reason, message),
         condition("Available", ready, reason, message),
