@@ -1,6 +1,6 @@
-"""The kinds that Modelyard serves."""
+"""The kinds that Modelyard serves: each is a `Kind` value, made in the package of its name."""
 
-# First, because the builders in kinds/shared use its api, and importing that begins with the whole kind.
+# First: the builders in kinds/shared import its api, which imports this package first. In another order it is a cycle.
 from modelyard.kinds.model import MODEL  # isort: split
 
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE

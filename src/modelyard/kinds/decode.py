@@ -1,4 +1,7 @@
-"""From a stored object to a typed one, or to an error that names the field and the remedy."""
+"""Decode a stored object into a typed one, or into an error that names the field and the remedy.
+
+Called at the start of every reconcile, and by `modelyard plan`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ _AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
 def decode(kind: Kind, stored: Stored) -> Object[Any]:
-    """Check a stored object against everything that its CRD promises, and return it typed.
+    """Return an object with its spec decoded and all rules checked; SpecInvalid: the first field that is wrong.
 
-    The API server has checked it too, but perhaps against an older CRD: a bad object must never stop the operator.
+    The API server has validated it too, but perhaps against an older CRD.
     """
     try:
         spec = msgspec.json.decode(stored.parts.get("spec", b"{}"), type=kind.spec)
@@ -36,9 +39,9 @@ def decode(kind: Kind, stored: Stored) -> Object[Any]:
 
 
 def decode_memory(kind: Kind, status: Json) -> Struct | None:
-    """Return what a stored status remembers of earlier decisions; None for a kind that remembers nothing.
+    """Return the memory in a stored status; None: the kind has no memory.
 
-    A status that was damaged or forged remembers nothing: the object then decides as if it were new.
+    A status that does not decode is an empty memory: the object then decides as if it were new.
     """
     if kind.memory is None:
         return None

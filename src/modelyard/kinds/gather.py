@@ -1,5 +1,6 @@
-"""The rounds in which a kind is asked what to read. The same for caches, for files and for cases.
+"""The rounds in which a kind is asked what to read, without the reading itself.
 
+`runtime/gather.py` reads from caches, `modelyard plan` from files, tests from case files; all three go through here.
 What to read may depend on what was read: a service names a Model, and the Model names a claim.
 """
 
@@ -24,16 +25,16 @@ ROUNDS: Final = 3
 
 
 class TooManyRounds(ModelyardError):
-    """A bug of a kind: its reads depend on each other more than `ROUNDS` times over."""
+    """A bug of a kind: its `reads` names something new after `ROUNDS` rounds."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f"`reads` of {kind.resource.kind} wants something new after {ROUNDS} rounds")
 
 
 class Gathering:
-    """What one object reads. Iterate over it, and hand it what each read found.
+    """What one object reads. Iterate over it, and call `found` for each read.
 
-    Questions are only collected: their answers come in their own time.
+    Checks are only collected, in `asked`: no read depends on their answers.
     """
 
     def __init__(self, kind: Kind, obj: Object[Any], seen: Seen) -> None:
@@ -42,7 +43,7 @@ class Gathering:
         self.reads: dict[Read, None] = {}
 
     def __iter__(self) -> Iterator[Lookup]:
-        """Yield what is to be looked up, until the kind wants nothing new."""
+        """Yield the reads to look up, until the kind names nothing new."""
         for _ in range(ROUNDS):
             new = self._new()
             if not new:
@@ -56,17 +57,17 @@ class Gathering:
         return [read for read in self._kind.reads(self._obj, self._seen) if read not in self.reads]
 
     def found(self, read: Lookup, items: Mapping[Key, Stored]) -> None:
-        """Take what a read found."""
+        """Record what a read found; an empty mapping: nothing."""
         kept: Mapping[Key, Any] = _facets(read, items) if isinstance(read, Every) else items
         self._seen = structs.replace(self._seen, found={**self._seen.found, read: kept})
 
     @property
     def asked(self) -> list[Asked]:
-        """The questions."""
+        """The checks that the kind named."""
         return [read for read in self.reads if isinstance(read, Asked)]
 
     def seen(self, answers: Mapping[Asked, Answer]) -> Seen:
-        """Return everything that was read, with the answers known so far."""
+        """Return the snapshot of everything that was read, with the answers known so far."""
         known = {read: answers.get(read) for read in self.asked}
         return structs.replace(self._seen, answers=known, gathering=False)
 

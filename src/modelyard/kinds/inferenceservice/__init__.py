@@ -1,4 +1,4 @@
-"""InferenceService: a model that is served, by one of several engines."""
+"""InferenceService: pods of an inference engine that serve a Model, behind a Service."""
 
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import (

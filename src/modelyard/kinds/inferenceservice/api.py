@@ -44,14 +44,14 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Natural = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Amount = Annotated[str, Meta(max_length=32)]
-"""A quantity; `rules.py` says so in words. Empty means left out: templates write that where nobody chose anything."""
+"""A quantity; `rules.py` says so in words. Empty means absent: Helm templates write that."""
 Word = Annotated[str, Meta(max_length=128 * 1024)]
 """What Linux takes as one argument: a chat template or a script may be one."""
 Note = Annotated[str, Meta(max_length=256 * 1024)]
 """As much as Kubernetes takes in all annotations of one pod: injectors read whole templates from them."""
 Words = tuple[Word, ...]
 MANY = 1024
-"""More than anybody writes by hand; a large model may have an override for each of its hundreds of tensors."""
+"""More than a person writes by hand; a large model may have an override for each of its hundreds of tensors."""
 
 
 class Metric(Struct, frozen=True, rename="camel"):

@@ -1,6 +1,6 @@
-"""What a service is to be: decided once per look, from its Models, and handed to plan and status.
+"""The decision of an InferenceService, for plan and status: its Model, what is wrong with it, and the resolved pod.
 
-None of it has to be remembered: it follows from the spec and from what is seen, every time anew.
+It has no memory: everything follows from the spec and from what is seen.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class ServiceDecision(Struct, frozen=True):
-    """Which Model is served, and how."""
+    """Which Model is served, and by which pod."""
 
     model: Reference
     problem: Problem | None
-    """Why the Models may not be served (yet)."""
+    """Why the Models cannot be served (yet); None: they can."""
     pod: ResolvedPod | None
-    """What one pod of the service is; None while there is a problem."""
+    """The resolved pod; None: there is a problem."""
 
     @property
     def on_a_mac(self) -> bool:
-        """Whether the model runs on a machine outside the cluster, under its agent."""
+        """Whether the Model runs on a Mac outside the cluster, under its agent."""
         spec = self.model.spec
         return spec is not None and spec.hardware.accelerator is Accelerator.METAL
 
 
 def decide(service: Object[InferenceServiceSpec], seen: Seen) -> ServiceDecision:
-    """Return what is to be served and how, or why that cannot be said yet."""
+    """Return the decision of one InferenceService."""
     main, draft = references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)
     problem = references.find_problem(service.spec, (main, draft), seen)
     return ServiceDecision(main, problem, None if problem else resolve_pod(service, main, draft, seen.policy))

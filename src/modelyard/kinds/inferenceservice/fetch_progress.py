@@ -1,4 +1,4 @@
-"""How far the pods of a service are with fetching the weights."""
+"""The progress of a download in the pods of an InferenceService, read from the log of its downloader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
-    """Name the log of the first downloader that is at work. The others fetch the same."""
+    """Name the log of the first downloader that is running. The others fetch the same."""
     pods = (pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting)
     at_work = ((pod, name) for pod in pods if (name := fetch_report.running_downloader(pod)))
     for pod, name in at_work:
@@ -26,6 +26,6 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Asked]:
 
 
 def progress(service: Object[InferenceServiceSpec], seen: Seen) -> str:
-    """Return how far it is, in words; empty when nobody downloads or nothing is known."""
+    """Return the progress, for a condition; empty: no pod is downloading, or nothing is known."""
     answers = (seen.answer(read) for read in reads(service, seen))
     return next((fetch_report.progress_text(answer.value) for answer in answers if answer), "")

@@ -1,8 +1,8 @@
-"""The place of a service among all that wait for GPUs.
+"""The position of an InferenceService among all that wait for GPUs.
 
-Taken from the pods, not from what services say of themselves: those who decide by each other's status are always one
-step behind. The order is that of the scheduler, priority first, and then the age of the service. Only those behind are
-woken by a change.
+Worked out from pods, not from the status of other services: each would be one step behind the others, and every move
+of the queue a cascade of writes. The order is that of the scheduler, priority first, then the age of the service. A
+change wakes only the services behind it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from modelyard.kinds.shared.scheduling import Placement
 
 WITHIN_SECONDS: Final = 5.0
-"""How many seconds a change of the queue may wait: one write then stands for many."""
+"""How many seconds a change of the queue may wait, so that many changes are one write."""
 
 
 class Rank(NamedTuple):
-    """Who comes first."""
+    """The sort key of the queue."""
 
     negated_priority: int
-    """The priority, turned round."""
+    """Higher priorities sort first."""
     created: str
     service: Key
 
 
 class PodsAhead(Struct, frozen=True):
-    """What of a pod the place of a service depends on: only what comes before it."""
+    """The facet of a pod that the position of a service depends on: only pods ahead of it matter."""
 
     rank: Rank
 
     def __call__(self, pod: Stored) -> tuple[Key, bool] | None:
-        """Return whose pod it is and whether it serves; None when it does not matter."""
+        """Return the service of the pod and whether the pod is ready; None: it is not ahead."""
         placement = scheduling.placement_of(pod)
         if not placement.missing_gpu and not (placement.ready and placement.gpus):
             return None
@@ -55,7 +55,7 @@ class PodsAhead(Struct, frozen=True):
 
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[tuple[Key, bool]]]:
-    """Name the pods of all services, while this one waits."""
+    """Name the pods ahead of this service in the queue; nothing, if it does not wait."""
     vendors = scheduling.gpu_vendors(seen.one(Owned(DEPLOYMENT)))
     own = [(pod, scheduling.placement_of(pod, vendors)) for pod in seen.all(Owned(POD))]
     if any(placement.ready for _, placement in own):
@@ -67,7 +67,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[t
 
 
 def position(service: Object[InferenceServiceSpec], seen: Seen) -> int:
-    """Return the place of a service; 0 when it does not wait. One that serves with some of its pods does not."""
+    """Return the position of a service, from 1; 0: it does not wait, or one of its pods is ready."""
     ahead = next(reads(service, seen), None)
     if ahead is None:
         return 0

@@ -1,7 +1,7 @@
-"""What of a service has no effect, or not the one that its user may expect. It serves all the same.
+"""The conditions about fields of a service that have no effect, or not the expected one. It serves all the same.
 
-Nothing is accepted and then ignored in silence: what an engine cannot do, what belongs to another engine, and what is
-missing to make a field work is said in conditions.
+No field is ignored in silence: FieldsIgnored, VLLMSpecValid and MemoryRequested name what the engine cannot do, what
+belongs to another engine, and what is missing to make a field work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec._
 
 
 def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[Condition, ...]:
-    """Return the conditions that say what has no effect."""
+    """Return the conditions about fields without effect."""
     model, resolved = decision.model.spec, decision.pod
     warned = resolved.launch.warnings if resolved else ()
     ignored = [
@@ -96,7 +96,7 @@ def _ignored(spec: InferenceServiceSpec, resolved: ResolvedPod | None) -> Iterat
 
 
 def _moved_port(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
-    """Say that the server is sent to a port where nobody looks for it."""
+    """Yield a problem if `extraArgs` move the server to a port that its probes and its Service do not use."""
     # The short one is of Text Generation Inference; in llama.cpp it is a prompt.
     spellings = ("--port", "-p") if spec.runtime == "tgi" else ("--port",)
     asked = value_of(tuple(spec.extra_args), *spellings)
@@ -109,7 +109,7 @@ def _moved_port(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
 
 
 def _overridden(spec: InferenceServiceSpec) -> Iterator[Problem]:
-    """Name what stands beside a field that wins over it."""
+    """Yield a problem for each field that another one overrides."""
     amounts, either = spec.resources, "remove one of the two"
     if amounts.memory and amounts.host_memory and amounts.memory != amounts.host_memory:
         yield _no_effect("spec.resources.memory has no effect beside spec.resources.hostMemory", either)
@@ -154,7 +154,7 @@ def _gpu_memory(devices: gpu.Devices) -> Iterator[Problem]:
 
 
 def _unused_model_fields(spec: InferenceServiceSpec, devices: gpu.Devices, hardware: Hardware) -> Iterator[Problem]:
-    """Say what the Model asks of GPUs in vain. A runtime class may bring GPUs that nobody asks for."""
+    """Yield a problem for each GPU field of the Model without effect. A RuntimeClass may bring GPUs by itself."""
     if hardware.accelerator in _ON_GPUS and not devices.count and not spec.runtime_class_name:
         yield _no_effect(
             f"hardware.accelerator of the Model is {hardware.accelerator}, but the pod asks for no GPU and computes on "

@@ -1,7 +1,7 @@
-"""`spec.modelCache`: where one service keeps the weights that its pods fetch.
+"""`spec.modelCache`: the volume that the pods of one service fetch weights onto.
 
-In the cluster's cache, unless the user names a claim, which is never created or changed here, or wants none
-(`Ephemeral`): then each pod fetches the weights into an emptyDir that goes with it.
+That is the cache of the cluster, unless the user names a claim, which is never created or changed here, or wants none
+(`Ephemeral`): then each pod fetches the weights into an emptyDir.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ FIELD = "spec.modelCache.claimName"
 
 
 def reads(spec: InferenceServiceSpec) -> Iterator[Read]:
-    """Name the claim that a service keeps weights on, if it is the user's own."""
+    """Name the claim that the user names; nothing, if there is none."""
     if claim := _asked(spec).claim_name:
         yield Named(VOLUME_CLAIM, claim)
 
 
 def is_own(spec: InferenceServiceSpec) -> bool:
-    """Whether a service has no part in the cluster's cache, so that what is prefetched there is of no use to it."""
+    """Return whether a service does not use the cache of the cluster, so that a prefetch does not help it."""
     return _is_ephemeral(spec) or bool(_asked(spec).claim_name)
 
 
 def policy(spec: InferenceServiceSpec, given: Policy) -> Policy:
-    """Return the administrator's policy as it holds for one service: without a cache, if it wants none."""
+    """Return the policy for one service: without a cache, if it wants none."""
     return msgspec.structs.replace(given, cache_path="") if _is_ephemeral(spec) else given
 
 
@@ -53,7 +53,7 @@ def volume(spec: InferenceServiceSpec, service: str, given: Policy) -> fetch_con
 
 
 def find_problem(spec: InferenceServiceSpec, models: Iterable[ModelSpec], seen: Seen) -> Problem | None:
-    """Return why weights cannot be put on the claim that a service names; None: they can, or none are put there."""
+    """Return why weights cannot be fetched onto the claim of the user; None: they can, or none are fetched."""
     claim, loads = _asked(spec).claim_name, ENGINES[spec.runtime].loads
     if not claim or not seen.policy.cache_path:
         return None
@@ -63,7 +63,7 @@ def find_problem(spec: InferenceServiceSpec, models: Iterable[ModelSpec], seen: 
 
 
 def ignored(spec: InferenceServiceSpec, storage: Storage) -> Iterator[Problem]:
-    """Say what of the field has no effect on pods with these volumes."""
+    """Yield a problem if the field has no effect on pods with this storage."""
     claims = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in storage.volumes}
     claim = _asked(spec).claim_name
     if is_own(spec) and not storage.init:

@@ -1,4 +1,4 @@
-"""What the children of an InferenceService are called, labelled and ranked. Dashboards and clients rely on it."""
+"""Names, labels and PriorityClass of the children of an InferenceService. Dashboards and clients rely on them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KIND = RESOURCE.kind.lower()
 
 
 def service_name(name: str) -> str:
-    """Return what the Service is called: names of Services hold no dots."""
+    """Return the name of the Service: that of the object, with dashes for dots, which Services may not have."""
     return name.replace(".", "-")
 
 
 def selector(name: str) -> dict[str, str]:
-    """Return what pods are selected by. It can never change, so the model is not part of it."""
+    """Return the selector of pods. It is immutable, so the Model is not part of it."""
     return {**labels.selector(name), SERVICE_LABEL: names.short(name)}
 
 
@@ -33,7 +33,7 @@ def child_labels(name: str) -> dict[str, str]:
 
 
 def pod_labels(service: Object[InferenceServiceSpec]) -> dict[str, str]:
-    """Return the labels of pods and of their Deployment."""
+    """Return the labels of pods and of the Deployment."""
     spec = service.spec
     draft = references.draft_name(spec)
     return {
@@ -45,5 +45,5 @@ def pod_labels(service: Object[InferenceServiceSpec]) -> dict[str, str]:
 
 
 def priority_class(spec: InferenceServiceSpec) -> str:
-    """Return the name of the PriorityClass that the pods have."""
+    """Return the name of the PriorityClass of the pods."""
     return spec.priority_class_name or f"llmkube-{spec.priority}"

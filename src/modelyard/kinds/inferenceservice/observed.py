@@ -1,7 +1,7 @@
-"""What is known of a service now, from its Deployment, its pods and what the plan came to.
+"""The observed state of an InferenceService, from its Deployment, its pods and the outcome: the facts of its phase.
 
-Only pods of the latest template can be to blame: a pod of an earlier one may still crash long after its cause was
-mended, because Kubernetes keeps it until a new one serves.
+Only pods of the latest template are blamed. A pod of an earlier one may crash long after the cause was fixed, because
+Kubernetes keeps it until a new one is ready.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ _FINISHED = ("Failed", "Succeeded")
 _MUTATED_LISTS = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
 _BINDING = RequeueAfter(4.0, "a claim is being bound")
-"""How long a claim may take before it is worth telling."""
+"""How long a claim may take to be bound before a pod that waits for it is reported."""
 _FAILED = RequeueAfter(60.0, "pods failed a short while ago")
 
 
 class ObservedPods(Struct, frozen=True):
-    """The pods of a service, looked at once."""
+    """The pods of a service, read once for the whole status."""
 
     latest: tuple[Stored, ...] = ()
-    """Those of the latest template that are neither over nor going away."""
+    """Pods of the latest template that have not finished and are not being deleted."""
     failed: tuple[Stored, ...] = ()
-    """Those of the latest template that failed a short while ago: no container of them is started again."""
+    """Pods of the latest template whose phase turned to Failed lately."""
     remaining: int = 0
     terminating: int = 0
     ready: int = 0
     ready_devices: frozenset[str] = frozenset()
-    """The devices, by resource name, of pods that are ready."""
+    """The extended resources of pods that are ready."""
     preempted: bool = False
     waiting: Placement | None = None
-    """How the first pod that waits for a node stands; one that waits for GPUs comes first."""
+    """The placement of the first pod that waits for a node, preferably for GPUs; None: none waits."""
 
 
 def observe_pods(seen: Seen) -> ObservedPods:
-    """Look at the pods of a service."""
+    """Return the pods of a service."""
     deployment, all_pods = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
     vendors = scheduling.gpu_vendors(deployment)
     pods = [
@@ -81,7 +81,7 @@ def observe_pods(seen: Seen) -> ObservedPods:
 
 
 def requeue_after(service: Object[InferenceServiceSpec], seen: Seen) -> RequeueAfter | None:
-    """Return when to look again at what is only told, or no longer told, after a while."""
+    """Return when to reconcile again for what is reported, or no longer reported, after a while; None: nothing is."""
     pods = seen.all(Owned(POD))
     waits = [
         *([_BINDING] if any(_is_binding(scheduling.placement_of(pod), seen.now) for pod in pods) else []),
@@ -100,7 +100,7 @@ def _is_binding(placement: Placement, now: datetime) -> bool:
 def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]:
     if deployment is None or not pods:
         return ()
-    # A pod may be of an earlier template and yet the newest: it is replaced, or both were made in the same second.
+    # Not simply the newest: a pod of an earlier template may be replaced later, or created in the same second.
     template = _template(deployment)
     alike = [pod for pod in pods if first_difference(template, pod.to_dict()) is None]
     if not alike and _has_no_updated_pods(deployment):
@@ -111,7 +111,7 @@ def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]
 
 
 def _template(deployment: Stored) -> Json:
-    """Return the Pod that a template asks for, as far as it tells one template from another."""
+    """Return the Pod of a template, without what the cluster changes in pods."""
     template = deployment.spec.get("template", {})
     spec = {name: value for name, value in template.get("spec", {}).items() if name not in _MUTATED_LISTS}
     meta = {name: template.get("metadata", {}).get(name, {}) for name in ("labels", "annotations")}
@@ -119,7 +119,7 @@ def _template(deployment: Stored) -> Json:
 
 
 def _has_no_updated_pods(deployment: Stored) -> bool:
-    """Whether there is no pod of the latest template, as far as the Deployment has looked at it."""
+    """Return whether the Deployment has not created pods of the latest template yet."""
     status = deployment.status
     observed = int(status.get("observedGeneration", 0)) >= deployment.meta.generation
     return not observed or not status.get("updatedReplicas")
@@ -128,12 +128,12 @@ def _has_no_updated_pods(deployment: Stored) -> bool:
 def phase_facts(
     service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision, outcome: Outcome, pods: ObservedPods
 ) -> PhaseFacts:
-    """Return what the phase of a service is decided by."""
+    """Return the facts that decide the phase of a service."""
     deployment = seen.one(Owned(DEPLOYMENT))
     rollout = workloads.read_rollout(deployment)
     model = decision.problem
     preempted = _is_preempted(service, rollout, pods)
-    # The scheduler removes a pod before the Deployment takes note of it.
+    # The scheduler deletes a pod before the Deployment counts it out.
     ready = min(rollout.ready, pods.ready) if preempted else rollout.ready
     complete = rollout.complete and rollout.wanted > 0 and not preempted
     busy = rollout.wanted > 0 and not complete
@@ -156,18 +156,18 @@ def phase_facts(
 
 
 def _is_scale_applied(service: Object[InferenceServiceSpec], deployment: Stored | None) -> bool:
-    """Whether a Deployment with no pods has none because it was asked to, and not because it is yet to be asked."""
+    """Return whether the replicas of the spec have reached the Deployment. Before, zero pods do not mean stopped."""
     return deployment is not None and (service.spec.replicas == 0 or deployment.meta.annotation(names.REPLICAS) != "0")
 
 
 def _is_stopping_old_pods(deployment: Stored | None, pods: ObservedPods) -> bool:
-    """Whether new pods are only made when those of before are gone, and they are going."""
+    """Return whether new pods wait until all old ones have stopped (strategy Recreate)."""
     strategy = deployment.spec.get("strategy", {}).get("type") if deployment else ""
     return strategy == "Recreate" and 0 < pods.terminating == pods.remaining
 
 
 def shortage(pods: ObservedPods) -> Problem | None:
-    """Return that pods wait for GPUs."""
+    """Return a problem if a pod waits for GPUs; None: none does."""
     if pods.waiting is None or not pods.waiting.missing_gpu:
         return None
     return Problem(
@@ -179,14 +179,14 @@ def shortage(pods: ObservedPods) -> Problem | None:
 
 
 def waiting_for(pods: ObservedPods) -> str:
-    """Return the GPUs that one pod waits for, such as `nvidia.com/gpu: 2`; empty when it waits for none."""
+    """Return the GPUs that a pod waits for, such as `nvidia.com/gpu: 2`; empty: none does."""
     if pods.waiting is None or not pods.waiting.missing_gpu:
         return ""
     return f"{pods.waiting.missing_gpu}: {dict(pods.waiting.gpus)[pods.waiting.missing_gpu]}"
 
 
 def _is_preempted(service: Object[InferenceServiceSpec], rollout: workloads.Rollout, pods: ObservedPods) -> bool:
-    """Whether a pod had to make room. The service remembers it until it serves with all its pods again."""
+    """Return whether a pod was preempted and not all pods are back. The status remembers it: the pod is soon gone."""
     if rollout.wanted == 0:
         return False
     served_again = rollout.complete and pods.ready >= rollout.wanted
@@ -202,7 +202,7 @@ def _pod_problem(
     *,
     preempted: bool,
 ) -> Problem | None:
-    """Return what keeps pods from serving: first what somebody must mend, last what may pass."""
+    """Return what keeps pods from serving; None: nothing. What a user must fix goes before what may pass."""
     if problem := _container_problem(pods) or _refusal(service, seen, rollout) or _node_problem(pods):
         return problem
     if preempted:
@@ -251,7 +251,7 @@ def _refusal(service: Object[InferenceServiceSpec], seen: Seen, rollout: workloa
 
 
 def _outdated_refusal(name: str) -> Problem:
-    """Return that the last refusal is from before the class was there: who has just created it needs no advice."""
+    """Return the problem of a refusal from before the PriorityClass existed: there is only to wait."""
     return Problem(
         Reason.ROLLOUT_STUCK,
         f"the cluster refused to create pods before there was a PriorityClass {name}",

@@ -1,6 +1,6 @@
-"""The phase of a service: one table, of which the first row that fits counts.
+"""The phase of an InferenceService: a table, of which the first row that fits counts.
 
-docs/kinds/inferenceservice.md repeats the table, and a test keeps the two equal.
+`status` calls `decide_phase`. docs/kinds/inferenceservice.md repeats the table, and a test keeps the two equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from modelyard.kinds.shared import workloads
 
 
 class ServicePhase(StrEnum):
-    """One word for the state of a service."""
+    """The phase of a service, as in its status."""
 
     PENDING = "Pending"
     CREATING = "Creating"
@@ -29,41 +29,41 @@ class ServicePhase(StrEnum):
 
 
 class PhaseFacts(Struct, frozen=True):
-    """What a phase is decided by."""
+    """What decides the phase of a service. `observed` works it out."""
 
     model: Problem | None = None
-    """Why the Model may not be served (yet)."""
+    """Why the Model cannot be served (yet); None: it can."""
     obstacle: Problem | None = None
-    """What keeps the spec from being carried out."""
+    """What kept the plan from being carried out; None: nothing."""
     trouble: Problem | None = None
-    """What keeps pods from serving."""
+    """What keeps pods from serving; None: nothing."""
     shortage: Problem | None = None
-    """That pods wait for GPUs."""
+    """Set if a pod waits for GPUs."""
     outside_cluster: bool = False
-    """Whether a machine outside the cluster serves the model."""
+    """Whether a Mac outside the cluster serves the Model."""
     scale_applied: bool = False
-    """Whether it was passed on how many pods are wanted."""
+    """Whether the replicas of the spec have reached the Deployment."""
     scaled_by_other: bool = False
-    """Whether it is not the spec that asks for no pods, but whoever scaled the Deployment."""
+    """Whether zero pods are wanted because another client scaled the Deployment, and not because of the spec."""
     wanted: int = 0
     ready: int = 0
     pods_left: int = 0
-    """How many pods there are, those that are going away among them."""
+    """How many pods exist, those that are being deleted included."""
     complete: bool = False
-    """Whether every pod that is wanted is there, ready and of the latest template."""
+    """Whether all pods that are wanted exist, are ready and of the latest template."""
     refused: bool = False
-    """Whether the cluster refuses to create pods, even if others have trouble that is told first."""
+    """Whether the cluster refuses to create pods, even if another problem is reported first."""
     old_pods_stopping: bool = False
-    """Whether new pods wait until those of before are gone."""
+    """Whether new pods wait until all old ones have stopped."""
 
     @property
     def problem(self) -> Problem | None:
-        """What stands in the way first."""
+        """The first of the problems; None: there is none."""
         return self.model or self.obstacle or self.trouble
 
     @property
     def count(self) -> str:
-        """How many pods are ready, in words."""
+        """How many pods are ready, for a condition."""
         if self.old_pods_stopping and self.wanted:
             return (
                 f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
@@ -73,14 +73,14 @@ class PhaseFacts(Struct, frozen=True):
 
 
 class Why(Struct, frozen=True):
-    """Why a service is in its phase."""
+    """Reason and message of a phase."""
 
     reason: Reason
     message: str
 
 
 class Row(Struct, frozen=True):
-    """One row of the table."""
+    """One row of the table: a phase, when it holds (in words and as a function), and why."""
 
     phase: ServicePhase
     when: str
@@ -97,14 +97,14 @@ TRANSIENT: Final = frozenset(
         Reason.ROLLOUT_STUCK,
     }
 )
-"""Problems that go away by themselves when others make room, or after all the time that something slow needs."""
+"""Problems that may go away by themselves."""
 
 _BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
 _BY_OTHERS: Final = "somebody scaled the Deployment to zero, not spec.replicas; scale it up to serve"
 
 
 def is_lasting(problem: Problem | None) -> bool:
-    """Whether waiting does not solve a problem."""
+    """Return whether a problem stays until a user acts; None is no problem."""
     return problem is not None and problem.reason in PROBLEMS - TRANSIENT
 
 
@@ -163,13 +163,13 @@ TABLE: Final = (
 
 
 class Verdict(Struct, frozen=True):
-    """A phase, and why."""
+    """A phase, and why a service is in it."""
 
     phase: ServicePhase
     why: Why
 
 
 def decide_phase(facts: PhaseFacts) -> Verdict:
-    """Return the phase of the first row that fits."""
+    """Return the phase of the first row whose condition holds."""
     row = next(row for row in TABLE if row.holds(facts))
     return Verdict(row.phase, row.why(facts))

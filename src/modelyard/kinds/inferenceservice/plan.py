@@ -1,4 +1,4 @@
-"""The objects that make a model be served."""
+"""The children of an InferenceService: claims, a Deployment, a Service and perhaps an autoscaler."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Json = dict[str, Any]
 SERVICE_PORT = 8080
 REQUESTS_PER_POD = "2"
 PROGRESS_DEADLINE = 3600
-"""Weights take a while to arrive and to load; Kubernetes would call a roll-out stuck after ten minutes."""
+"""Seconds. Weights take a while to arrive and to load, and by default a rollout counts as stuck after ten minutes."""
 
 
 def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision) -> Plan:
-    """Return everything that should exist for one service."""
+    """Return the plan of one service; blocked while its Model cannot be served."""
     if problem := decision.problem:
         later = secrets.requeue_after(service, seen.now, problem)
         if service.spec.replicas == 0:
-            # Without its Model the pods cannot be planned, but nobody wants them: whoever says so must be heard.
+            # Without its Model the Deployment cannot be planned. But replicas: 0 must stop it, so it is deleted.
             return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), requeue_after=later)
         return Plan(blocked=problem, requeue_after=later)
     if decision.on_a_mac:
@@ -56,7 +56,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
 def deployment(
     service: Object[InferenceServiceSpec], resolved: ResolvedPod, scaling: AutoscalerConfig | None, seen: Seen
 ) -> Child:
-    """Return the Deployment. With GPUs the old pod goes first: there may be no spare GPU for the new one."""
+    """Return the Deployment. With GPUs its strategy is Recreate: there may be no spare GPU for a new pod."""
     name = service.meta.name
     return workloads.deployment(
         name,
@@ -77,7 +77,7 @@ def service_child(spec: InferenceServiceSpec, name: str) -> Child:
 
 
 def autoscaler_config(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
-    """Return how the number of pods follows the load, if at all."""
+    """Return the configuration of the autoscaler; None: none is wanted."""
     asked = spec.autoscaling
     if asked is None:
         return None

@@ -1,4 +1,4 @@
-"""The pods of a service. They pass Pod Security `restricted` unless the user asks for more."""
+"""The pod template of an InferenceService. It passes Pod Security `restricted` unless the user asks for more."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Json = dict[str, Any]
 
 HOME = "/home/modelyard"
 FIRST_UNPRIVILEGED_PORT = 1024
-"""Below, only root may listen, unless the pod says otherwise. Text Generation Inference is used to 80."""
+"""Below, only root may listen, unless a sysctl of the pod allows it. Users of TGI are used to port 80."""
 ALLOW_ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 _DISK = "ephemeral-storage"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
 
 
 def template(service: Object[InferenceServiceSpec], resolved: ResolvedPod, policy: Policy) -> Json:
-    """Return the template of a service's pods."""
+    """Return the pod template of a service."""
     spec = service.spec
     scratch = _scratch_folders(resolved)
     pod = {
@@ -47,7 +47,7 @@ def template(service: Object[InferenceServiceSpec], resolved: ResolvedPod, polic
 
 
 def pod_annotations(service: Object[InferenceServiceSpec]) -> dict[str, str]:
-    """Return the user's annotations, and when the service was created: the GPU queue must not be jumped."""
+    """Return the annotations of the user, and the creation time of the service, which the GPU queue sorts by."""
     created = service.meta.creation_timestamp
     return {**service.spec.pod_annotations, **({CREATED: created} if created else {})}
 
@@ -72,7 +72,7 @@ def container(spec: InferenceServiceSpec, resolved: ResolvedPod, scratch: dict[s
 
 
 def resources(spec: InferenceServiceSpec, resolved: ResolvedPod) -> Json:
-    """Return requests of CPU and memory, and limits of GPUs and disk space, which are requests too."""
+    """Return the requests of CPU and memory, and the limits of GPUs and disk space, which are requests too."""
     asked = spec.resources
     requests = {"cpu": asked.cpu, "memory": asked.host_memory or asked.memory, _DISK: asked.ephemeral_storage}
     gpus = {resolved.devices.resource: str(resolved.devices.count)} if resolved.devices.count else {}
@@ -81,7 +81,7 @@ def resources(spec: InferenceServiceSpec, resolved: ResolvedPod) -> Json:
 
 
 def probes(spec: InferenceServiceSpec, engine: Engine) -> Json:
-    """Return the probes. A start may take half an hour: large models load slowly."""
+    """Return the probes. The startup probe allows half an hour: large models load slowly."""
     override = spec.probe_overrides
     return {
         "startupProbe": override.startup or _probe(engine, periodSeconds=10, failureThreshold=180),
@@ -97,7 +97,7 @@ def _probe(engine: Engine, **timing: int) -> Json:
 
 
 def security_context(spec: InferenceServiceSpec, resolved: ResolvedPod, policy: Policy) -> Json:
-    """Return as whom the pod runs: a number where the image is known, else whoever the image names, but not root."""
+    """Return the securityContext of the pod. runAsUser is set for known images; others run as the user they name."""
     chosen = resolved.known_image and policy.chooses_users and not pods.is_privileged(spec.security_context)
     user = {"runAsUser": resolved.engine.user} if chosen and resolved.engine.user else {}
     ports = {"sysctls": [ALLOW_ANY_PORT]} if resolved.port < FIRST_UNPRIVILEGED_PORT else {}
@@ -105,7 +105,7 @@ def security_context(spec: InferenceServiceSpec, resolved: ResolvedPod, policy: 
 
 
 def _scratch_folders(resolved: ResolvedPod) -> dict[str, Json]:
-    """Return the folders that the engine writes to, each with what kind of volume it is."""
+    """Return the folders that the engine writes to, each with its emptyDir."""
     folders: dict[str, Json] = {}
     if resolved.engine.user is not None:
         folders |= {folder: {} for folder in (HOME, *resolved.engine.folders)}

@@ -1,4 +1,4 @@
-"""What an InferenceService depends on."""
+"""The reads of an InferenceService: its children, its Models, their claims and Secrets, and the GPU queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
-    """Name everything that plan and status depend on."""
+    """Name everything that decision, plan and status of a service depend on."""
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
         yield Owned(resource)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))

@@ -1,7 +1,7 @@
-"""The Models that a service names, and whether they may be served.
+"""The Models that a service names, and whether they can be served.
 
-Decided from what the Model asks for, not from what its status says, so that nobody waits for a status to be written.
-The one exception is a Model that is fetched beforehand: only its status knows when that is done.
+Decided from the spec of the Model, so that no service waits for a status to be written. The one exception is a Model
+with prefetch: only its status tells when that is complete.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 
 
 class Reference(Struct, frozen=True):
-    """A Model that a field names."""
+    """A Model that a field of a service names."""
 
     name: str
     field: str
     stored: Stored | None
-    """None: there is no such Model (yet)."""
+    """None: the Model does not exist (yet)."""
     spec: ModelSpec | None
-    """None: there is no such Model, or it cannot be read."""
+    """None: the Model does not exist, or its spec does not decode."""
 
 
 def draft_name(spec: InferenceServiceSpec) -> str:
-    """Return the Model that drafts answers; empty when there is none."""
+    """Return the name of the draft model; empty: there is none."""
     speculative = spec.vllm_config.speculative if spec.runtime == "vllm" and spec.vllm_config else None
     return speculative.model if speculative and speculative.enabled else ""
 
 
 def model_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference:
-    """Return the Model to serve."""
+    """Return the Model that `spec.modelRef` names."""
     return _look_up(spec.model_ref, "spec.modelRef", seen)
 
 
 def draft_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
-    """Return the Model that drafts answers, if one is named."""
+    """Return the draft model; None: the spec names none."""
     name = draft_name(spec)
     return _look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
 
 
 def find_problem(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
-    """Return why Models may not be served (yet), or have no place for their weights; None: they may be served."""
+    """Return why the Models of a service cannot be served (yet), or have no place for their weights; None: they can."""
     found = [one for one in named if one]
     problem = next((problem for one in found if (problem := _problem_of(one, spec, seen))), None)
     return problem or model_cache.find_problem(spec, [one.spec for one in found if one.spec], seen)
@@ -70,7 +70,7 @@ def _look_up(name: str, field: str, seen: Seen) -> Reference:
     return Reference(name, field, stored, _decoded(stored.parts.get("spec", b"{}")) if stored else None)
 
 
-# One look asks for the same Model in each round of reads, and a hundred services may share it.
+# One reconcile decodes the same Model in each round of reads, and a hundred services may share it.
 @lru_cache(maxsize=256)
 def _decoded(text: bytes) -> ModelSpec | None:
     try:
@@ -100,7 +100,7 @@ def _problem_of(reference: Reference, spec: InferenceServiceSpec, seen: Seen) ->
 
 
 def _prefetch_problem(name: str, stored: Stored) -> Problem | None:
-    """Return that weights which are fetched beforehand are not there yet, in the Model's own words if that failed."""
+    """Return a problem while the prefetch of a Model is not complete; None: it is."""
     status, current = stored.status, int(stored.status.get("observedGeneration", 0)) >= stored.meta.generation
     if current and status.get("phase") == "Ready":
         return None
@@ -111,7 +111,7 @@ def _prefetch_problem(name: str, stored: Stored) -> Problem | None:
 
 
 def _prefetch_failure(name: str, ready: Json) -> Problem:
-    """Return why weights could not be fetched beforehand. It is the reason that the Model has: one look tells it."""
+    """Return why the prefetch failed, with the reason of the Model, so that one look at the service is enough."""
     said = ready.get("reason")
     return Problem(
         Reason(said) if said in PROBLEMS else Reason.PREFETCH_FAILED,

@@ -1,6 +1,6 @@
-"""What one pod of a service is about: its engine, its GPUs, its weights, its program.
+"""Resolve the pod of a service: its engine, image, GPUs, storage and command line.
 
-Worked out in one place, so that the plan, and what the status says of fields that have no effect, cannot differ.
+`decide` calls it once, so that the plan and the status, which names fields without effect, cannot differ.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _REFERENCED = re.compile(r"\$\(([^)]+)\)")
 
 
 class ResolvedPod(Struct, frozen=True):
-    """One pod of a service, worked out."""
+    """One pod of a service, resolved from its spec, its Models and the policy."""
 
     engine: Engine
     image: str
     known_image: bool
-    """Whether it is a build of the engine's own image, or the administrator's: then it is known as whom it can run."""
+    """Whether it is a build of the image of the engine, or that of the administrator: then its user is known."""
     port: int
     devices: Devices
     storage: Storage
-    """Of the model, and of the draft model if there is one."""
+    """The storage of the Model, and of the draft model if there is one."""
     launch: Launch
 
 
 def resolve_pod(
     service: Object[InferenceServiceSpec], main: Reference, draft: Reference | None, policy: Policy
 ) -> ResolvedPod:
-    """Return what the pods of a service are. Every Model that it names has to be known."""
+    """Return the resolved pod. All Models that the service names must have been read."""
     spec = service.spec
     assert main.spec, "a Model that is not known is a problem, and then nothing is resolved"
     engine = ENGINES[spec.runtime]
@@ -79,7 +79,7 @@ def resolve_pod(
 
 
 def _is_same_image(image: str, known: str) -> bool:
-    """Tell whether an image is a build of another, whatever its tag: mirrors keep its name, not always its owner."""
+    """Return whether two images have the same name, whatever their registry and tag: mirrors keep the name."""
     name = names.image_name(known)
     return bool(name) and names.image_name(image) == name
 
@@ -105,7 +105,7 @@ def _storage(service: Object[InferenceServiceSpec], model: Reference, policy: Po
 
 
 def _hub_env(spec: InferenceServiceSpec) -> tuple[Json, ...]:
-    """Return how the engine gets at the hub, for the container that fetches in its place."""
+    """Return the environment variables with which the engine would reach the hub, for the downloader."""
     config = spec.vllm_config if spec.runtime == "vllm" else None
     reference = config.hf_token_secret_ref if config else None
     token = ({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}},) if reference else ()
@@ -115,9 +115,9 @@ def _hub_env(spec: InferenceServiceSpec) -> tuple[Json, ...]:
 
 
 def _fetch_user(spec: InferenceServiceSpec) -> int:
-    """Return as whom to fetch: as the user says, so that one volume may be used by both, but never as root.
+    """Return the runAsUser of the downloader: that of the pod, so that both can use one volume, but never root.
 
-    0: it was not said.
+    0: the spec names none.
     """
     asked = (spec.pod_security_context or {}).get("runAsUser")
     return (asked or fetch_container.DEFAULT_USER) if isinstance(asked, int) else 0

@@ -1,4 +1,4 @@
-"""What must hold of an InferenceService beyond the types of its fields."""
+"""The validation rules of an InferenceService, for what the types of its fields cannot say."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is true of an inference service now.
+"""The status of an InferenceService.
 
-From create to Ready it is written twice when all goes well: nothing said here changes while pods are scheduled, fetch
-for a moment, start and load.
+When all goes well it is written twice from create to Ready: nothing in it changes while pods are scheduled, fetch for a
+moment, start and load.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SETTLED = (ServicePhase.READY, ServicePhase.STOPPED, ServicePhase.FAILED)
 
 
 def on_error(before: Json, problem: Problem) -> Json:
-    """Return what changes while no status can be worked out. Pods that were ready are not known to have failed."""
+    """Return the status fields to change when `summarise` cannot be called. Pods that were ready may still serve."""
     if before.get("readyReplicas"):
         return {"phase": ServicePhase.PROGRESSING.value}
     return {"phase": ServicePhase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
@@ -76,23 +76,23 @@ def summarise(
 
 
 def replicas(known: PhaseFacts, deployment: Stored | None) -> int:
-    """Return how many pods there are.
+    """Return the number of pods, for the scale subresource.
 
-    Those that are wanted count as soon as they are asked for, unless the cluster refuses them: they are there a moment
-    later, and a status would be written just to say so.
+    Pods that are wanted count at once, unless the cluster refuses them: they exist a moment later, and that would be
+    one more write.
     """
     live = int(deployment.status.get("replicas", 0)) if deployment else 0
     return live if known.refused else max(live, known.wanted)
 
 
 def selector(deployment: Stored | None) -> str:
-    """Return what selects the pods, in the form that autoscalers read."""
+    """Return the label selector of the pods as text, for the scale subresource."""
     labels = deployment.spec.get("selector", {}).get("matchLabels", {}) if deployment else {}
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
 def endpoint(service: Object[InferenceServiceSpec], child: Stored | None) -> str:
-    """Return where requests are sent from within the cluster, once there is a Service."""
+    """Return the URL of the service inside the cluster; empty: its Service does not exist yet."""
     if child is None:
         return ""
     port = child.spec["ports"][0]["port"]
@@ -101,13 +101,13 @@ def endpoint(service: Object[InferenceServiceSpec], child: Stored | None) -> str
 
 
 def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
-    """Return what the PriorityClass of the pods is worth; 0 while there is no such class."""
+    """Return the value of the PriorityClass of the pods; 0: it does not exist."""
     found = seen.one(Named(PRIORITY_CLASS, priority_class(service.spec)))
     return int(found.part("value") or 0) if found else 0
 
 
 def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) -> str:
-    """Return in one word why pods have no place to run."""
+    """Return in one word why a pod is not scheduled; empty: all are."""
     if verdict.why.reason is Reason.WAITING_FOR_METAL_AGENT:
         return Reason.WAITING_FOR_METAL_AGENT
     if waiting is None:
@@ -118,7 +118,7 @@ def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) ->
 
 
 def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condition:
-    """State whether requests are answered: by one pod at least, behind a Service of ours."""
+    """Return the condition Available: whether a pod is ready and the Service exists."""
     if known.ready and reachable:
         return condition(
             "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count
@@ -129,7 +129,7 @@ def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condit
 
 
 def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition:
-    """State whether something is under way that needs nobody's help."""
+    """Return the condition Progressing: whether something is under way that needs no user."""
     why = verdict.why
     if verdict.phase in (*_SETTLED, ServicePhase.PENDING):
         return condition("Progressing", verdict.phase is ServicePhase.PENDING, why.reason, why.message)
@@ -145,21 +145,21 @@ def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition
 
 
 def degraded(known: PhaseFacts, verdict: Verdict) -> Condition:
-    """State whether something is wrong, with the cause and the next step."""
+    """Return the condition Degraded: whether something is wrong, with the cause and the next step."""
     if known.problem and known.problem.reason in PROBLEMS:
         return failing("Degraded", known.problem, Truth.TRUE)
     return condition("Degraded", False, verdict.why.reason, "nothing is known to be wrong")
 
 
 def gpus(known: PhaseFacts, pods: ObservedPods, deployment: Stored | None) -> tuple[Condition, ...]:
-    """State whether pods get the GPUs that they ask for, if they ask for any."""
+    """Return the condition GPUAvailable; empty: the pods request no GPU, or none are wanted."""
     containers = template(deployment).get("spec", {}).get("containers", ())
     asked = scheduling.device_limits(one.get("resources", {}).get("limits", {}) for one in containers)
     if not asked or known.wanted == 0:
         return ()
     if known.shortage:
         return (failing("GPUAvailable", known.shortage),)
-    # While a change is rolled out, it may be pods of before that are ready, and they may have none.
+    # During a rollout the ready pods may be old ones, which may have no GPU.
     if known.complete or (known.ready and pods.ready_devices.issuperset(name for name, _ in asked)):
         devices = ", ".join(f"{name}: {amount}" for name, amount in asked)
         return (condition("GPUAvailable", True, Reason.SUFFICIENT_GPU, f"each pod has {devices}"),)
@@ -169,20 +169,20 @@ def gpus(known: PhaseFacts, pods: ObservedPods, deployment: Stored | None) -> tu
 def transfer(
     service: Object[InferenceServiceSpec], known: PhaseFacts, pods: ObservedPods, deployment: Stored | None
 ) -> tuple[Condition, ...]:
-    """State whether weights get into the pods, if pods fetch any."""
+    """Return the condition ModelTransferHealthy; empty: the pods fetch no weights, or none are wanted."""
     if known.wanted == 0 or not fetch_report.fetches(template(deployment)):
         return ()
     ends = [ended for pod in pods.latest if (ended := fetch_report.pod_report(pod))]
     for problem in (ended.problem for ended in ends if ended.problem):
         return (failing("ModelTransferHealthy", problem),)
-    # That weights have arrived is not worth a write of its own, unless somebody was told that they were on their way.
+    # That weights have arrived is worth a write of its own only if the status said before that they were on their way.
     if known.complete or (ends and (known.ready or known.trouble or _was_told(service))):
         return (condition("ModelTransferHealthy", True, Reason.MODEL_TRANSFER_SUCCEEDED, "the weights are there"),)
     return (condition("ModelTransferHealthy", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)
 
 
 def template(deployment: Stored | None) -> Json:
-    """Return what pods are made from."""
+    """Return the pod template of the Deployment; empty: it does not exist."""
     found: Json = deployment.spec.get("template", {}) if deployment else {}
     return found
 

@@ -1,4 +1,4 @@
-"""MCP: a tool server that speaks the Model Context Protocol. The reference kind: copy this folder to add another."""
+"""MCP: a tool server that speaks the Model Context Protocol. The reference kind: copy this package to add another."""
 
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE

@@ -1,4 +1,4 @@
-"""The objects that make an MCP server run."""
+"""The children of an MCP object: a Deployment, a Service and perhaps an autoscaler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TLS_HASH = "modelyard.dev/tls-hash"
 
 
 def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
-    """Return everything that should exist for one MCP object."""
+    """Return the plan of one MCP object; blocked while it has nothing to run, or its Secret is missing."""
     spec, name = mcp.spec, mcp.meta.name
     if problem := nothing_to_run(spec):
         return Plan(blocked=problem)
@@ -45,7 +45,7 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
 
 
 def nothing_to_run(spec: McpSpec) -> Problem | None:
-    """Return a problem when the image is a bare language runtime: it would start, find nothing to do and exit."""
+    """Return a problem if the image is a bare language runtime, which would exit at once; None: it is not."""
     if names.image_name(spec.image) != "node" or spec.server.command or spec.server.args:
         return None
     return Problem(
@@ -56,7 +56,7 @@ def nothing_to_run(spec: McpSpec) -> Problem | None:
 
 
 def deployment(mcp: Object[McpSpec], seen: Seen) -> Child:
-    """Return the Deployment of the server's pods."""
+    """Return the Deployment of the server."""
     spec, name = mcp.spec, mcp.meta.name
     common = labels.common(RESOURCE, name)
     secret = tls_secret(spec)
@@ -94,7 +94,7 @@ def container(spec: McpSpec) -> Json:
 
 
 def environment(spec: McpSpec) -> list[Json]:
-    """Return what the server is told. docs/kinds/mcp.md lists these names."""
+    """Return the environment variables of the server, which docs/kinds/mcp.md lists."""
     server = spec.server
     told = {
         "SERVER_HOST": "0.0.0.0",  # noqa: S104 - inside a pod, where the kubelet and the Service must reach it

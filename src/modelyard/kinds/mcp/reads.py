@@ -1,4 +1,4 @@
-"""What an MCP object depends on."""
+"""The reads of an MCP object: its children, its Secret, and the handshake with its server."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def tls_secret(spec: McpSpec) -> str:
-    """Return the name of the Secret the server's certificate comes from; empty for plain HTTP."""
+    """Return the name of the Secret with the certificate of the server; empty: plain HTTP."""
     tls = spec.server.tls
     return tls.secret_name if tls and tls.enabled else ""
 
 
 def service_name(name: str) -> str:
-    """Return what the Service of an MCP object is called."""
+    """Return the name of the Service of an MCP object."""
     return f"{name}-service"
 
 
@@ -42,12 +42,12 @@ def reads(mcp: Object[McpSpec], seen: Seen) -> Iterator[Read]:
 
 
 def checked_template(mcp: Object[McpSpec]) -> str:
-    """Return which pod template the stored result of the handshake speaks of."""
+    """Return the fingerprint of the pod template that the stored handshake was made with; empty: there was none."""
     return str(mcp.before.get("checkedTemplate", ""))
 
 
 def handshake(mcp: Object[McpSpec], seen: Seen) -> Asked | None:
-    """Return the question to the server, once only pods of the latest template would answer it."""
+    """Return the check of the server; None: pods of an older template, or none, would answer it."""
     rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
     if not rollout.answers_for(checked_template(mcp)):
         return None

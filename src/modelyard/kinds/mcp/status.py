@@ -1,4 +1,4 @@
-"""What is true of an MCP object now."""
+"""The status of an MCP object: Available (its pods), Responding (the handshake) and Ready (both)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
 
 
 def report(said: dict[str, Any]) -> ServerReport:
-    """Return what a server said of itself."""
+    """Return what a server reported in the handshake."""
     return ServerReport(*(str(said.get(field, "")) for field in ("name", "version", "protocolVersion")))
 
 
 def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
-    """State whether pods serve."""
+    """Return the condition Available: whether pods are ready."""
     if seen.one(Owned(DEPLOYMENT)) is None:
         return condition("Available", False, Reason.STARTING, "there is no Deployment")
     trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)))
@@ -56,7 +56,7 @@ def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
 
 
 def responding(answer: Answer | None, *, asked: bool) -> Condition:
-    """State whether the server completes an MCP handshake."""
+    """Return the condition Responding: whether the server completes an MCP handshake."""
     if not asked:
         return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "asked once the pods are ready")
     if answer is None:
@@ -65,7 +65,11 @@ def responding(answer: Answer | None, *, asked: bool) -> Condition:
 
 
 def last_answer(mcp: Object[McpSpec], template: str) -> Answer | None:
-    """Return what the status remembers of these pods, until they are asked again after a restart of the operator."""
+    """Return the answer in the stored status; None: it is of another pod template, or there is none.
+
+    It stands until the first check after a restart of the operator. Without it, every restart would make all objects
+    unready for a moment.
+    """
     stored = stored_condition(mcp.before, "Responding")
     if checked_template(mcp) != template or stored.get("reason") not in set(Reason):
         return None
@@ -78,7 +82,7 @@ def last_answer(mcp: Object[McpSpec], template: str) -> Answer | None:
 
 
 def overall(outcome: Outcome, rollout: workloads.Rollout, pods: Condition, hello: Condition) -> Condition:
-    """State whether the object is ready: its pods and its answers, for this generation."""
+    """Return the condition Ready, from the other two, for this generation."""
     if outcome.problem:
         return failing("Ready", outcome.problem)
     if not rollout.complete or rollout.wanted == 0:
@@ -89,7 +93,7 @@ def overall(outcome: Outcome, rollout: workloads.Rollout, pods: Condition, hello
 
 
 def url(mcp: Object[McpSpec]) -> str:
-    """Return where the server is reached from within the cluster."""
+    """Return the URL of the server inside the cluster."""
     scheme = "https" if tls_secret(mcp.spec) else "http"
     server, meta = mcp.spec.server, mcp.meta
     host = names.service_host(service_name(meta.name), meta.namespace)

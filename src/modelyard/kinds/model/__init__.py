@@ -1,4 +1,4 @@
-"""Model: weights, where they come from, and whether they may be served."""
+"""Model: weights, where they come from, and whether they can be served."""
 
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.remote_weights import RemoteWeights

@@ -1,4 +1,4 @@
-"""Whether the cluster has what a model is computed on. Shown, and nothing waits for it: nodes may come later."""
+"""Whether a node of the cluster has the accelerator of a Model. Only reported: nodes may be added later."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.api import ModelSpec
 
 WITHIN = 5.0
-"""Seconds. Nodes come in crowds, and nobody waits for what is said of them here."""
+"""Seconds. Nodes come in crowds, and one reconcile for many of them is enough."""
 
 
 class HasResource(Struct, frozen=True):
-    """Whether a node offers an extended resource."""
+    """The facet of a node: whether it has an extended resource."""
 
     name: str
 
     def __call__(self, node: Stored) -> bool | None:
-        """Return True, or None: such a node does not matter."""
-        # Most nodes of most clusters do not have it, and to decode each of them for each Model would take seconds.
+        """Return True; None: the node does not have it."""
+        # Most nodes do not have it, and decoding the status of every node for every Model would take seconds.
         if self.name.encode() not in node.parts.get("status", b""):
             return None
         return str(node.status.get("capacity", {}).get(self.name, "0")) != "0" or None
 
 
 def nodes(spec: ModelSpec, policy: Policy) -> Every[bool] | None:
-    """Return which nodes to look at; None when every machine will do."""
+    """Return the read of nodes with the accelerator of a Model; None: it needs none."""
     if spec.hardware.accelerator in (Accelerator.CPU, Accelerator.METAL):
         return None
     return Every(NODE, HasResource(gpu.resource_name(spec.hardware, policy)), within=WITHIN)
 
 
 def missing_resource(spec: ModelSpec, seen: Seen) -> str:
-    """Return the resource that no node offers; empty when nothing is missing."""
+    """Return the extended resource that no node has; empty: none is missing."""
     read = nodes(spec, seen.policy)
     if read is None or seen.every(read):
         return ""

@@ -25,7 +25,7 @@ DRAFT_LABEL = "modelyard.dev/draft-model"
 EXTENDED_RESOURCE = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z0-9]([-a-z0-9._]*[a-z0-9])?$"
 
 Amount = Annotated[str, Meta(pattern=f"^$|{AMOUNT_PATTERN}", max_length=32)]
-"""A quantity. Empty means left out: templates of manifests write that where nobody chose anything."""
+"""A quantity. Empty means absent: Helm templates write that for values that are not set."""
 ExtendedResource = Annotated[str, Meta(pattern=EXTENDED_RESOURCE, min_length=1, max_length=317)]
 LayerRange = Annotated[str, Meta(pattern=r"^[0-9]{1,5}-[0-9]{1,5}$", max_length=11)]
 

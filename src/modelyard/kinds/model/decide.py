@@ -1,4 +1,4 @@
-"""How far the weights of a Model are: decided once per look, and handed to plan and status."""
+"""The decision of a Model, for plan and status: whether it can be served, and the stage of its prefetch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class ModelDecision(Struct, frozen=True):
-    """Whether a Model may be served, and what is to be done about its weights."""
+    """Whether a Model can be served, and what to do about its weights."""
 
     problem: Problem | None
-    """Why the Model may not be served."""
+    """Why the Model cannot be served; None: it can."""
     stage: Stage | None
-    """How far the prefetch is; None: there is none to be made."""
+    """The stage of the prefetch; None: there is none to be made."""
 
 
 def decide(model: Object[ModelSpec], seen: Seen) -> ModelDecision:
-    """Return what plan and status of one Model go by."""
+    """Return the decision of one Model."""
     if problem := model_volumes.find_problem(model.spec, seen):
         return ModelDecision(problem, None)
     wanted = prefetch.is_wanted(model.spec, seen.policy)

@@ -1,4 +1,4 @@
-"""Fields that a user has set and that have no effect here, each with the reason. Nothing is ignored in silence."""
+"""The condition FieldsIgnored of a Model: fields that are set and have no effect, each with the reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERVICE_DECIDES = "only a note: the InferenceService has its own resources"
 
 
 def fields_ignored(spec: ModelSpec, policy: Policy, gguf: GgufReport | None) -> Condition:
-    """State which fields have no effect."""
+    """Return the condition FieldsIgnored."""
     found = [f"{field} ({why})" for field, why in (*_hardware(spec), *_fetching(spec, policy), *_notes(spec, gguf))]
     if not found:
         return condition(TYPE, False, Reason.ALL_FIELDS_USED, "every field that is set has an effect")

@@ -1,4 +1,4 @@
-"""What a Model needs in the cluster: nothing, unless its weights are to be fetched beforehand."""
+"""The children of a Model: none, or the prefetch Job and the claim that it fills."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan(model: Object[ModelSpec], seen: Seen, decision: ModelDecision) -> Plan:
-    """Return the Job that fetches the weights beforehand, and the claim it fills; or nothing."""
+    """Return the plan of one Model. A Job that is outdated is deleted first; the next reconcile creates the new one."""
     if problem := decision.problem:
         return Plan(blocked=problem, requeue_after=secrets.requeue_after(model, seen.now, problem))
     jobs = tuple(job.ref for job in seen.all(Owned(JOB)))

@@ -1,7 +1,7 @@
-"""The Job that fetches weights into the shared cache before any service needs them.
+"""The prefetch: a Job that fetches weights into the shared cache before a service needs them.
 
-A Job cannot be changed, so another order means another Job: the old one is deleted, and the next look creates the new
-one. A finished Job is removed by Kubernetes after a day; that the weights are there is remembered in the status.
+A Job cannot be changed. When other weights are wanted, the old Job is deleted, and the next reconcile creates the new
+one. Kubernetes removes a finished Job after a day; from then on the status remembers that the weights are there.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 ORDER: Final = "modelyard.dev/order"
-"""On the Job: what it fetches, and where to. A Job that is done stays good for the same order."""
+"""Annotation of the Job: a hash of what it fetches and where to. A complete Job stays good while this is the same."""
 ATTEMPT: Final = "modelyard.dev/attempt"
-"""On the Job: everything that may decide whether it succeeds, the content of the Secret included."""
+"""Annotation of the Job: a hash of all that may decide whether it succeeds, the content of the Secret included."""
 
 RETRY_SECONDS: Final = 600.0
+"""How long a failed Job stays before it is replaced."""
 NEW_POD_SECONDS: Final = 10.0
+"""How long the problems of a new pod are not reported: its volume may be on its way."""
 
 _KEPT_SECONDS: Final = 86400
 _PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
-"""Exit codes after which the same attempt would fail in the same way."""
+"""Exit codes after which another try would fail in the same way."""
 
 
 class Stage(StrEnum):
-    """How far the prefetch is."""
+    """The stage of a prefetch."""
 
     TO_BEGIN = "there is no Job"
     RUNNING = "the Job is at work"
@@ -61,12 +63,12 @@ class Stage(StrEnum):
 
 
 def is_wanted(spec: ModelSpec, policy: Policy) -> bool:
-    """Whether there is something to prefetch, and a cache to put it into."""
+    """Return whether a Job is to fetch the weights."""
     return spec.prefetch and not obstacle(spec, policy)
 
 
 def obstacle(spec: ModelSpec, policy: Policy) -> str:
-    """Return why nothing can be fetched beforehand; empty when it can."""
+    """Return why weights cannot be prefetched; empty: they can."""
     if spec.hardware.accelerator is Accelerator.METAL:
         return "a Mac outside the cluster has the weights"
     if not isinstance(parse(spec.source), Web | Hub | S3):
@@ -77,7 +79,7 @@ def obstacle(spec: ModelSpec, policy: Policy) -> str:
 
 
 def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
-    """Name the Job, the cache, the pods of the Job, and the log of the one that fetches."""
+    """Name the Job, the claim of the cache, the pods of the Job, and the log of the one that is fetching."""
     yield Owned(JOB)
     if not is_wanted(model.spec, seen.policy):
         return
@@ -96,7 +98,7 @@ def _log_check(seen: Seen) -> Asked | None:
 
 
 def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
-    """Return how far the prefetch is. Only where it is wanted."""
+    """Return the stage of a prefetch that is wanted."""
     job = seen.one(Owned(JOB))
     if job is None:
         memory = weights_present.stored_presence(model, seen)
@@ -113,7 +115,7 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
 
 
 def retry_failed(seen: Seen) -> RequeueAfter | None:
-    """Return when a Job that failed is replaced."""
+    """Return when the failed Job is to be replaced; None: none has failed."""
     job = seen.one(Owned(JOB))
     if job is None or not _true_condition(job, "Failed"):
         return None
@@ -134,7 +136,7 @@ def _true_condition(job: Stored, how: str) -> Json:
 
 
 def failure(seen: Seen, reported: Problem | None) -> Problem:
-    """Return why the Job failed: its pod says it best."""
+    """Return why the Job failed: what its pod reported, or else the condition of the Job."""
     job = seen.one(Owned(JOB))
     said = str(_true_condition(job, "Failed").get("message", "")) if job else ""
     return reported or Problem(
@@ -145,13 +147,13 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
 
 
 def find_problem(seen: Seen) -> Problem | None:
-    """Return what keeps the pod of the Job from running. A new one is given a moment: its volume may be on the way."""
+    """Return what keeps a pod of the Job from running; None: nothing, or the pod is new."""
     settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
     return pod_problems.first_problem(settled, fetch_report.REMEDIES)
 
 
 def recheck_new_pod(seen: Seen) -> RequeueAfter | None:
-    """Return when to look at a new pod again: one that finds no place makes no more news."""
+    """Return when a new pod is to be checked again; None: there is none. One that is not scheduled changes no more."""
     new = any(_is_new(pod, seen) for pod in seen.all(Owned(POD)))
     return RequeueAfter(NEW_POD_SECONDS, "the pod of the prefetch is new") if new else None
 
@@ -164,20 +166,20 @@ def _is_new(pod: Stored, seen: Seen) -> bool:
 
 
 def progress_text(seen: Seen) -> str:
-    """Return how far the download is, in words; empty when nobody says."""
+    """Return the progress of the download, for a condition; empty: not known."""
     log = _log_check(seen)
     answer = seen.answer(log) if log else None
     return fetch_report.progress_text(answer.value) if answer and answer.ok else ""
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
-    """Return the claim of the cache, and the Job."""
+    """Return the claim of the cache and the Job."""
     body = _job(model, seen)
     return (*storage(model, seen.policy).claims, CreateOnly(JOB, body["metadata"]["name"], body))
 
 
 def storage(model: Object[ModelSpec], policy: Policy) -> model_volumes.Storage:
-    """Return how weights get into a pod whose engine is the usual one for their format."""
+    """Return the storage of a pod with the usual engine for the format of the weights."""
     loads = Loads.FILE if model.spec.format is Format.GGUF else Loads.FOLDER
     wanted = model_volumes.ModelToServe(model.meta.namespace, model.meta.name, model.spec)
     return model_volumes.storage(wanted, loads, policy, fetch_container.cache(policy, ""))
@@ -195,7 +197,7 @@ def _job(model: Object[ModelSpec], seen: Seen) -> Json:
 
 def _labels(name: str) -> dict[str, str]:
     ours = labels.common(MODEL, name)
-    # Without `app`: Services of other kinds select their pods by it, and may have the same name.
+    # Without `app`: the Service of another kind with the same name selects by it, and would send requests to this pod.
     del ours["app"]
     documented = {names.NAME_LABEL: "llmkube", "app.kubernetes.io/component": "model-prefetch"}
     return {**ours, **documented, MODEL_LABEL: names.short(name)}
@@ -230,7 +232,7 @@ def _job_spec(model: Object[ModelSpec], policy: Policy) -> Json:
 
 
 def _failure_policy_rules() -> list[Json]:
-    """Return what the end of a pod means. To be stopped is no failed try: the next pod goes on where this one was."""
+    """Return the podFailurePolicy. A pod that was stopped or evicted is no failed try: the next one resumes."""
     return [
         {"action": "FailJob", "onExitCodes": _exit_codes(*_PERMANENT_CODES)},
         {"action": "Ignore", "onExitCodes": _exit_codes(int(Code.STOPPED))},

@@ -1,4 +1,4 @@
-"""What a Model depends on. Each part of its status names its own reads."""
+"""The reads of a Model. Each module that works out a part of its status names its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
-    """Name everything that plan and status depend on."""
+    """Name everything that decision, plan and status of a Model depend on."""
     yield from model_volumes.reads(model.spec)
     yield from prefetch.reads(model, seen)
     yield from weights_present.reads(model, seen.policy)

@@ -1,7 +1,6 @@
-"""What must hold of a Model beyond its types: above all, that its source means something.
+"""The validation rules of a Model, above all of `spec.source`, each with its remedy.
 
-The API server refuses most bad sources by these rules, each with the way out. `core/source.py` has the last word on
-what got past it.
+In the API server they refuse most bad sources. `core/source.py` decides about those that got past them.
 """
 
 from __future__ import annotations

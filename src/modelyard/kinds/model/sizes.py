@@ -1,4 +1,4 @@
-"""Sizes as people read them."""
+"""Sizes in bytes as text, for the status of a Model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def size_text(size: int) -> str:
-    """Return how large something is: `512 B`, `1.5 KiB`, `4.0 GiB`."""
+    """Return a size as text: `512 B`, `1.5 KiB`, `4.0 GiB`."""
     if size < 1024:
         return f"{size} B"
     unit = min(len(_UNITS), (size.bit_length() - 1) // 10)

@@ -1,4 +1,4 @@
-"""What is true of a Model now. Ready means that it may be served, and says nothing of where its weights are."""
+"""The status of a Model. Ready means that it can be served; WeightsPresent says whether its weights are there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROGRESSING = (ModelPhase.PENDING, ModelPhase.DOWNLOADING)
 
 
 class ModelState(Struct, frozen=True):
-    """The state of a Model: its phase, why, and whether somebody has to do something."""
+    """The state of a Model: its phase, why, and whether a user has to act."""
 
     phase: ModelPhase
     reason: Reason
@@ -66,7 +66,7 @@ def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: 
 
 
 def confirmed_by_job(reported: Presence) -> Presence:
-    """Return what is known of weights whose prefetch is done, even if its pod left no report."""
+    """Return the presence of weights whose prefetch is complete, even if the report of its pod is gone."""
     if reported.confirmed:
         return reported
     said = condition(reported.condition.type, True, Reason.MODEL_PREFETCHED, "a Job has fetched and verified them")
@@ -74,31 +74,31 @@ def confirmed_by_job(reported: Presence) -> Presence:
 
 
 def is_file_on_mac(spec: ModelSpec) -> bool:
-    """Whether nobody has to fetch the weights: the agent on the Mac reads them where they are."""
+    """Return whether the weights are a file that the agent on the Mac reads where it is."""
     return runs_on_mac(spec) and isinstance(parse(spec.source), Local)
 
 
 def runs_on_mac(spec: ModelSpec) -> bool:
-    """Whether no pod serves the model."""
+    """Return whether a Mac outside the cluster serves the Model, and no pod."""
     return spec.hardware.accelerator is Accelerator.METAL
 
 
 def path(model: Object[ModelSpec], seen: Seen) -> str:
-    """Return where pods find the weights; empty when no pod serves them."""
+    """Return the path of the weights in pods; empty: no pod serves them."""
     if runs_on_mac(model.spec):
         return ""
     return prefetch.storage(model, seen.policy).model
 
 
 def on_error(_: Json, problem: Problem) -> Json:
-    """Return what changes while no status can be worked out: only a spec that makes no sense may not be served."""
+    """Return the status fields to change when `summarise` cannot be called: only an invalid spec is a failed Model."""
     return {"phase": ModelPhase.FAILED.value} if problem.reason is Reason.INVALID_SPEC else {}
 
 
 def model_state(
     spec: ModelSpec, seen: Seen, outcome: Outcome, stage: Stage | None, reported: Problem | None
 ) -> ModelState:
-    """Return the state of a Model; the first that applies."""
+    """Return the state of a Model, by the first case that applies."""
     if outcome.problem:
         return _problem_state(
             ModelPhase.FAILED if outcome.problem.reason in PROBLEMS else ModelPhase.PENDING, outcome.problem
@@ -111,7 +111,7 @@ def model_state(
         case Stage.FAILED:
             return _problem_state(ModelPhase.FAILED, prefetch.failure(seen, reported))
     progress = prefetch.progress_text(seen)
-    # What ended one attempt ends the next in the same way, until bytes arrive.
+    # The failure of the last pod stands until the next one receives bytes: most likely it will fail in the same way.
     if problem := prefetch.find_problem(seen) or (None if progress else reported):
         return _problem_state(ModelPhase.DOWNLOADING, problem)
     return ModelState(
@@ -124,7 +124,7 @@ def _problem_state(phase: ModelPhase, problem: Problem) -> ModelState:
 
 
 def available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
-    """Return how pods get at the weights of a model that may be served."""
+    """Return reason and message of a Model that can be served: how pods get its weights."""
     reason, message = _available(spec, seen)
     absent = accelerator.missing_resource(spec, seen)
     return reason, f"{message}; no node offers {absent}" if absent else message
@@ -147,12 +147,12 @@ def _claim_availability(source: Claim, seen: Seen) -> tuple[Reason, str]:
     claim = seen.one(Named(VOLUME_CLAIM, source.claim))
     if claim and claim.status.get("phase") == "Bound":
         return Reason.PVC_MODEL_READY, f"pods mount the claim {source.claim}"
-    # Many classes of storage bind a claim only when a pod uses it: to wait here would be to wait for ever.
+    # Ready all the same: many storage classes bind a claim only when a pod uses it, and no pod would ever be created.
     return Reason.PVC_NOT_BOUND, f"pods mount the claim {source.claim}, which is not bound to a volume yet"
 
 
 def conditions(state: ModelState) -> tuple[Condition, ...]:
-    """State what follows from the state of a Model."""
+    """Return the conditions that follow from the state of a Model."""
     ready, reason, message = state.phase is ModelPhase.READY, state.reason, state.message
     return (
         condition("Ready", ready, Reason.READY if ready else reason, message),

@@ -1,8 +1,8 @@
-"""What upstream, where the weights come from, says of them: its version, its size, its GGUF header.
+"""The condition SourceDrifted: whether the source of a Model has another version than the pods.
 
-The operator looks without credentials, and nothing waits for it. What was learned is kept in the status for as long as
-the source is the same. The version that pods have is what later ones are compared with; where pods cannot tell, it is
-the first that was seen.
+The operator checks the source without credentials, and nothing waits for the answer. What was learned stays in the
+status while the source is the same. Later versions are compared with the one that pods have, or, where pods cannot tell
+it, with the first one that was seen.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ if TYPE_CHECKING:
 TYPE: Final = "SourceDrifted"
 
 _REPORTED_FAILURES: Final = (Reason.UPSTREAM_REFUSED, Reason.UPSTREAM_NOT_FOUND, Reason.ADDRESS_NOT_ALLOWED)
-"""Failures that say something of the source. Of others nothing is said: it would be a write for each Model at once."""
+"""Failures that are reported. Others mean that the network is down, and would be a write for each Model at once."""
 
 
 class Fingerprint(Struct, frozen=True):
-    """What tells one version of a file from another."""
+    """ETag and size of a version of a file; empty and 0: not known."""
 
     etag: str = ""
     length: int = 0
 
     def differs(self, other: Fingerprint) -> bool:
-        """Whether these are surely two versions. The ETag decides where both have one."""
+        """Return whether these are surely two versions. The ETag decides where both have one."""
         if self.etag and other.etag:
             return self.etag != other.etag
         return bool(self.length and other.length) and self.length != other.length
 
     def after(self, found: Fingerprint, *, fetched_anew: bool) -> Fingerprint:
-        """Return what to compare with from now on: nothing, if what was found may be older than what pods fetched."""
+        """Return what to compare with from now on: nothing, if `found` may be older than what pods have fetched."""
         if fetched_anew:
             return Fingerprint()
         return found if self == Fingerprint() else self
 
 
 class Upstream(Struct, frozen=True):
-    """What is known of upstream."""
+    """What is known of the source, and the condition that says so."""
 
     condition: Condition
     baseline: Fingerprint = Fingerprint()
-    """The version that others are compared with."""
+    """The version that later ones are compared with."""
     changed_at: str | None = None
-    """When it last told something new."""
+    """When the answer last changed; None: there was none."""
     gguf: GgufReport | None = None
 
 
 def source_check(model: Object[ModelSpec], policy: Policy) -> Asked | None:
-    """Return what to ask; None when there is no single file, or when only pods may read it."""
+    """Return the check of the source; None: it is not a single file, or only pods can read it."""
     url, gguf = _url(model.spec), model.spec.format is Format.GGUF
     known = str(model.before.get("sourceETag", "")) if is_same_source(model) else ""
     return Asked(RemoteWeights(url, policy.revalidate_seconds, gguf, known)) if url else None
@@ -85,7 +85,7 @@ def _url(spec: ModelSpec) -> str:
 
 
 def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream:
-    """Return what is known, from the latest answer or from what was known before."""
+    """Return what is known of the source, from the latest answer or else from the stored status."""
     asked = source_check(model, seen.policy)
     before = _stored_upstream(model)
     if asked is None:
@@ -96,7 +96,7 @@ def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream
         return _without_answer(answer, before)
     found, header = _fingerprint(answer.value), _header(answer.value)
     first = _pod_fingerprint(model.spec, present) or before.baseline.after(found, fetched_anew=present.fetched_anew)
-    # Pods may have fetched long after the operator looked: what they have is compared with the next look.
+    # A new baseline is compared with the next answer only. This one may be older than what the pods have fetched.
     moved = first != before.baseline
     said = _drifted(model.spec) if not moved and first.differs(found) else _in_sync()
     news = before.changed_at is None or moved or said.status != before.condition.status
@@ -105,13 +105,13 @@ def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream
 
 
 def _pod_fingerprint(spec: ModelSpec, present: Presence) -> Fingerprint | None:
-    """Return the version that pods have, where they call it as the operator does: the hub tells them another name."""
+    """Return the version that pods have; None: not known, or from the hub, whose ETags differ between pods and us."""
     known = present.etag and isinstance(parse(spec.source), Web)
     return Fingerprint(present.etag, present.bytes) if known else None
 
 
 def _without_answer(answer: Answer | None, before: Upstream) -> Upstream:
-    """Return what was known before. Only when nothing was, the failure itself is worth saying."""
+    """Return what was known before; a failure is reported only if nothing was."""
     if before.changed_at is not None or (answer is None and before.condition.reason in _REPORTED_FAILURES):
         return before
     if answer and answer.reason in _REPORTED_FAILURES:
@@ -120,7 +120,7 @@ def _without_answer(answer: Answer | None, before: Upstream) -> Upstream:
 
 
 def _unknown() -> Condition:
-    # The same words before the first answer and without one: of a thousand Models, none is written twice for this.
+    # The same message before the first answer and after a failed check, or a thousand Models would be written twice.
     message = "upstream has not answered the operator, so its version is not known; pods fetch from it all the same"
     return condition(TYPE, Truth.UNKNOWN, Reason.UPSTREAM_UNREACHABLE, message)
 

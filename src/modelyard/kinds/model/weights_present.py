@@ -1,7 +1,7 @@
-"""Whether the weights are there. Only pods can tell, so it is unknown until one has reported.
+"""The condition WeightsPresent: whether the weights of a Model are there. Unknown until a pod has reported.
 
-What a pod reported is remembered in the status for as long as the source is the same and the shared cache is there:
-weights elsewhere go with their pod or their service.
+What a pod reported stays in the status while the source is the same and the shared cache exists: weights elsewhere go
+with their pod or their service.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ CACHE = Named(VOLUME_CLAIM, fetch_container.SHARED_CLAIM)
 
 
 class Fetched(Struct, frozen=True):
-    """How the download of these very weights ended in a pod."""
+    """The facet of a pod: how its download of these very weights ended."""
 
     args: tuple[str, ...]
-    """What its downloader was told first."""
+    """The first arguments of the downloader."""
     container: str = fetch_report.CONTAINER
     shared: bool = False
     """Whether there is a cache that services share. What a service keeps elsewhere may go without a trace."""
 
     def __call__(self, pod: Stored) -> tuple[str, fetch_report.Report] | None:
-        """Return when the pod was created and what it reports; None: nothing yet, or of other weights."""
+        """Return the creation time of the pod and its report; None: it has none yet, or it is of other weights."""
         report = fetch_report.report(pod, self.container)
         if report is None or (report.problem is None and not report.file):
             return None
@@ -62,28 +62,28 @@ class Fetched(Struct, frozen=True):
 
 
 class Presence(Struct, frozen=True):
-    """What is known of the weights in the cluster."""
+    """What is known of the weights, and the condition that says so."""
 
     condition: Condition
     problem: Problem | None = None
-    """Why pods could not fetch them."""
+    """Why pods could not fetch them; None: they could, or have not tried."""
     sha256: str = ""
     size: str = ""
     """Empty: not known."""
     etag: str = ""
-    """The version that a pod has, as the source called it."""
+    """The ETag that the source sent to the pod; empty: not known."""
     bytes: int = 0
     fetched_anew: bool = False
-    """Whether pods have other weights by now than they had before, from the same source."""
+    """Whether pods have fetched other weights from the same source than before."""
 
     @property
     def confirmed(self) -> bool:
-        """Whether somebody has seen them."""
+        """Whether a pod has verified the weights."""
         return self.condition.status is Truth.TRUE
 
 
 def downloader_pods(model: Object[ModelSpec], policy: Policy) -> tuple[Every[tuple[str, fetch_report.Report]], ...]:
-    """Return the pods that bring these weights, whoever owns them: to serve them, or to draft with. Empty: none do."""
+    """Return the reads of pods that fetch these weights, to serve them or to draft with them; empty: no pod does."""
     spec, meta = model.spec, model.meta
     source = parse(spec.source)
     if isinstance(source, Claim) or spec.hardware.accelerator is Accelerator.METAL:
@@ -104,24 +104,24 @@ def _is_shared(policy: Policy) -> bool:
 
 
 def reads(model: Object[ModelSpec], policy: Policy) -> Iterator[Read]:
-    """Name the pods that bring the weights, and the cache, if they are said to be in there."""
+    """Name the pods that fetch the weights, and the claim of the cache, if the status says that they are in it."""
     yield from downloader_pods(model, policy)
     if stored_condition(model.before, TYPE).get("status") == Truth.TRUE:
         yield CACHE
 
 
 def has_cache(seen: Seen, since: str) -> bool:
-    """Whether there is a cache that outlives pods and services, and was there at that time: a newer one is empty."""
+    """Return whether the shared cache existed at that time and still does: a newer claim is empty."""
     claim = seen.one(CACHE)
-    # One that is being deleted goes only when no pod names it any more, and a Job that is done still has a pod.
+    # A claim that is being deleted stays while a pod names it, and the pod of a complete Job does.
     if not _is_shared(seen.policy) or claim is None or claim.meta.deleting:
         return False
-    # All times of the API are in UTC and of one form, so that the text tells which is earlier.
+    # Compared as text: all times of the API have one format, in UTC.
     return not since or (claim.meta.creation_timestamp or "") <= since
 
 
 def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
-    """Return what is known of the weights: from pods that are there, else from what pods said before they went."""
+    """Return what is known of the weights, from existing pods or else from the stored status."""
     downloaders = downloader_pods(model, seen.policy)
     if not downloaders:
         return Presence(condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, _why_not_reported(model.spec)))
@@ -155,7 +155,7 @@ def _fetched_by_pod(model: Object[ModelSpec], report: fetch_report.Report) -> Pr
 
 
 def stored_presence(model: Object[ModelSpec], seen: Seen) -> Presence | None:
-    """Return what the status still knows of the weights."""
+    """Return the presence in the stored status; None: it says nothing, or no longer holds."""
     said = stated_before(model.before, TYPE)
     if said is None or not is_same_source(model) or not _still_holds(model, seen, said.status):
         return None
@@ -167,7 +167,7 @@ def stored_presence(model: Object[ModelSpec], seen: Seen) -> Presence | None:
 
 
 def _still_holds(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
-    """Whether a memory still holds: weights stay in the cache, and a failure may be over once the spec changes."""
+    """Return whether a stored condition still holds: True while the cache exists, False until the spec changes."""
     if truth is Truth.FALSE:
         return bool(model.before.get("observedGeneration") == model.meta.generation)
     since = str(stored_condition(model.before, TYPE).get("lastTransitionTime", ""))
@@ -177,12 +177,12 @@ def _still_holds(model: Object[ModelSpec], seen: Seen, truth: Truth) -> bool:
 
 
 def _is_wanted(spec: ModelSpec, sha256: str) -> bool:
-    """Whether weights with this hash are those that the spec means now. Several files have none."""
+    """Return whether weights with this hash are those of the spec. Collections have no hash."""
     return not sha256 or spec.sha256.lower() in ("", sha256)
 
 
 def stated_before(status: Json, kind: str) -> Condition | None:
-    """Return a condition as the stored status has it; None when it has none that we could have written."""
+    """Return a condition of the stored status; None: it is absent, or not one that we could have written."""
     stored = stored_condition(status, kind)
     if stored.get("status") not in set(Truth) or stored.get("reason") not in set(Reason):
         return None
@@ -190,5 +190,5 @@ def stated_before(status: Json, kind: str) -> Condition | None:
 
 
 def is_same_source(model: Object[ModelSpec]) -> bool:
-    """Whether the status as it is stored speaks of the source as it is now."""
+    """Return whether the stored status is about the current source."""
     return model.before.get("cacheKey") == cache_key(model.spec.source)

@@ -1,1 +1,1 @@
-"""Builders that several kinds share. Pure: they return plain dicts."""
+"""What several kinds share: builders of children, and readers of pods, Deployments and Secrets. Pure."""

@@ -1,4 +1,4 @@
-"""Horizontal autoscaling of a Deployment, and how users of the inference-gateway kinds declare it."""
+"""The HorizontalPodAutoscaler of a Deployment, its failures, and `spec.hpa` of the inference-gateway kinds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ Json = dict[str, Any]
 
 AUTOSCALED = "Autoscaled"
 METRICS_GRACE = 120.0
+"""Seconds that pods get to deliver their first metrics before an autoscaler without them is reported."""
 _SCALED_TO_ZERO = "ScalingDisabled"
-"""What an autoscaler says of a Deployment that was scaled to zero."""
+"""The reason of an autoscaler whose Deployment was scaled to zero."""
 _REMEDIES = {
     "FailedGetPodsMetric": "install an adapter for custom metrics that knows this one, or scale by cpu or memory",
     "FailedGetResourceMetric": "install metrics-server, and check that the pods request what is measured",
@@ -62,7 +63,7 @@ class HpaSpec(Struct, frozen=True, rename="camel"):
 
     @property
     def wanted(self) -> AutoscalerConfig | None:
-        """How to scale, if at all."""
+        """The configuration of the autoscaler; None: it is not enabled."""
         return self.config if self.enabled else None
 
 
@@ -92,9 +93,9 @@ def _targets_own(target: Json | None, name: str) -> bool:
 
 
 def replicas(wanted: int, scaling: AutoscalerConfig | None, seen: Seen) -> Replicas:
-    """Return who decides the number of pods.
+    """Return the replicas of the Deployment, and whether an autoscaler owns the number.
 
-    An autoscaler that is switched off still decides until it is gone, so that the two never fight.
+    An autoscaler that was switched off owns it until it is deleted. Otherwise both would write it for a while.
     """
     present = bool(seen.all(Owned(AUTOSCALER)))
     at_least = scaling.min_replicas if scaling else 0
@@ -104,7 +105,7 @@ def replicas(wanted: int, scaling: AutoscalerConfig | None, seen: Seen) -> Repli
 def autoscaler(
     name: str, labels: Mapping[str, str], scaling: AutoscalerConfig | None, target: str
 ) -> tuple[Child, ...]:
-    """Return the autoscaler of a Deployment, if one is wanted."""
+    """Return the HorizontalPodAutoscaler of a Deployment; empty: none is wanted."""
     if scaling is None:
         return ()
     spec = {
@@ -118,11 +119,11 @@ def autoscaler(
 
 
 def conditions(before: Json, seen: Seen) -> tuple[Condition, ...]:
-    """State that the autoscaler of an object does not work, if so. Its pods serve all the same."""
+    """Return the condition Autoscaled if the autoscaler fails; empty: it works, or there is none. Pods serve anyway."""
     failed = _failing_condition(seen)
     if failed is None or (_grace_left(failed, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
         return ()
-    # Which of the pods it names is chance, and another one every 15 seconds.
+    # It names another pod every 15 seconds, and each would be a write of the status.
     said = re.sub(r" of Pod \S+", "", str(failed.get("message", "")))[:512] or "no reason was given"
     problem = Problem(
         Reason.AUTOSCALER_STUCK,
@@ -133,7 +134,7 @@ def conditions(before: Json, seen: Seen) -> tuple[Condition, ...]:
 
 
 def requeue_after(before: Json, seen: Seen) -> RequeueAfter | None:
-    """Return when to look again at an autoscaler that does not work yet."""
+    """Return when an autoscaler without metrics is to be reported; None: nothing to wait for."""
     failed = _failing_condition(seen)
     left = _grace_left(failed, before, seen.now) if failed else 0.0
     return RequeueAfter(left, "the autoscaler has no metrics yet") if left > 0 else None
@@ -146,7 +147,7 @@ def _failing_condition(seen: Seen) -> Json | None:
 
 
 def _grace_left(failed: Json, before: Json, now: datetime) -> float:
-    """Return how many seconds a failed condition may still pass by itself: pods that are not ready have no metrics."""
+    """Return the seconds that a failed condition may still pass by itself: pods that are not ready have no metrics."""
     if stored_condition(before, "Ready").get("status") != Truth.TRUE:
         return METRICS_GRACE
     said, ready = failed.get("lastTransitionTime"), ready_since(before)
@@ -155,5 +156,5 @@ def _grace_left(failed: Json, before: Json, now: datetime) -> float:
 
 
 def obsolete(scaling: AutoscalerConfig | None, seen: Seen) -> tuple[Ref, ...]:
-    """Return autoscalers that nobody wants any more."""
+    """Return the autoscalers to delete because none is wanted any more."""
     return () if scaling else tuple(found.ref for found in seen.all(Owned(AUTOSCALER)))

@@ -1,7 +1,7 @@
-"""The container that fetches weights, the volumes it works on, and where it puts them.
+"""The container that runs `modelyard fetch`, its volumes, and the paths that it puts weights under.
 
-Services run it before their engine starts, the prefetch Job runs it alone: both build it here, so that one finds what
-the other has fetched.
+Pods of services run it as an init container, the prefetch Job as its only one. Both are built here, or one would not
+find what the other has fetched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DEFAULT_USER: Final = 1000
-"""Numeric, so that the kubelet can tell that it is not root; the same for all, so that one can go on with another's."""
+"""A number, because the kubelet cannot tell whether a name is root. The same for all pods, which share their files."""
 
 SHARED_CLAIM: Final = "llmkube-model-cache"
 
@@ -47,15 +47,15 @@ _MOST_PARTS: Final = 200
 
 
 class Cache(Struct, frozen=True):
-    """The volume that weights are fetched onto."""
+    """The volume of a pod that weights are fetched onto."""
 
     volume: Json
     claims: tuple[CreateOnly, ...] = ()
-    """What must exist first, and is created if it does not."""
+    """PersistentVolumeClaims to create first; empty: the user has created it, or none is needed."""
 
 
 class FetchTask(Struct, frozen=True):
-    """What is to be fetched, and for whom."""
+    """The weights of one Model that a container fetches, and how the engine will load them."""
 
     namespace: str
     name: str
@@ -66,22 +66,22 @@ class FetchTask(Struct, frozen=True):
 
     @property
     def fetches_many(self) -> bool:
-        """Whether the source names a collection of files, of which the engine serves the folder."""
+        """Whether all files of a collection are fetched, for an engine that loads a folder."""
         return is_collection(self.source) and self.loads is Loads.FOLDER
 
     @property
     def loads_folder(self) -> bool:
-        """Whether the engine is told a folder, and not a file."""
+        """Whether the engine loads a folder, and not one file of it."""
         return self.fetches_many or (self.loads is Loads.FOLDER and self.spec.format is not Format.GGUF)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of all parts of a split model, from the name of any of them; empty when it is not split."""
+        """The names of all parts of a split GGUF, from the name of any of them; empty: it is not split."""
         return parts(_file_of(self.source), _MOST_PARTS)
 
 
 def is_incomplete_split(source: Source) -> bool:
-    """Whether a source names a part of a split model from a place that cannot be asked for the others."""
+    """Return whether a source names one part of a split GGUF and the other parts cannot be found from it."""
     found = parts(_file_of(source), _MOST_PARTS)
     if not found or isinstance(source, Hub):
         return False
@@ -102,51 +102,51 @@ def _file_of(source: Source) -> str:
 
 
 def secret_name(spec: ModelSpec, source: Source) -> str:
-    """Return the Secret that the downloader needs; empty when nothing is fetched over a network."""
+    """Return the name of the Secret that the downloader needs; empty: none, or nothing is fetched over a network."""
     return spec.source_secret_ref.name if spec.source_secret_ref and isinstance(source, Web | Hub | S3) else ""
 
 
 def resolve_url(source: Hub) -> str:
-    """Return where a file of a repository is."""
+    """Return the URL of a file of a repository of the hub."""
     return f"https://huggingface.co/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
 
 
 def weights_root(policy: Policy) -> str:
-    """Return the folder under which pods find weights."""
+    """Return the mount path of the volume with the weights."""
     return policy.cache_path or _MODELS
 
 
 def model_path(task: FetchTask, policy: Policy) -> str:
-    """Return what the engine is told to load."""
+    """Return the path of the file or folder that the engine loads."""
     if task.loads_folder:
         return weights_folder(task, policy)
     return f"{weights_folder(task, policy)}/{task.parts[0] if task.parts else link_name(task, policy)}"
 
 
 def weights_folder(task: FetchTask, policy: Policy) -> str:
-    """Return the folder that the files are put into."""
+    """Return the folder that the files are fetched into."""
     if policy.cache_path:
         return f"{policy.cache_path}/{cache_key(task.spec.source)}"
-    # Two models of one pod must not share a folder: what one brings is not part of the other.
+    # A draft model gets a folder of its own: an engine that loads a folder would load the files of both.
     own = f"{_MODELS}/{task.prefix}" if task.prefix else _MODELS
     return f"{own}/{task.namespace}-{task.name}" if task.loads_folder else own
 
 
 def link_name(task: FetchTask, policy: Policy) -> str:
-    """Return the name that the one file can be found by, whatever upstream calls it."""
+    """Return the name of the link to the one file, whose own name only the source knows."""
     return f"{safe_file_name(task.name)}.gguf" if policy.cache_path else f"{task.namespace}-{task.name}.gguf"
 
 
 def safe_file_name(name: str) -> str:
-    """Return a file name made of letters, digits, dots, dashes and underscores only."""
+    """Return a file name of letters, digits, dots, dashes and underscores only."""
     clean = re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "-", name)).strip("-._")
     return clean or "model"
 
 
 def cache(policy: Policy, service: str, *, claim: str = "", limit: str = "") -> Cache:
-    """Return the volume that weights are fetched onto: the cache, or a folder that lives and dies with the pod.
+    """Return the volume that weights are fetched onto: a claim, or an emptyDir if the policy has no cache.
 
-    `claim` is one of the user's own, which is never created, and `limit` is how large the folder of a pod may become.
+    `claim` is one of the user, which is never created; empty: one of ours. `limit` is the sizeLimit of the emptyDir.
     """
     if not policy.cache_path:
         return Cache({"name": _POD_STORAGE, "emptyDir": pods.without_empty({"sizeLimit": limit})})
@@ -156,7 +156,7 @@ def cache(policy: Policy, service: str, *, claim: str = "", limit: str = "") -> 
 
 
 def other_volumes(task: FetchTask, policy: Policy) -> Iterator[Json]:
-    """Return what the downloader needs besides: somewhere to write, certificates, the file of the node."""
+    """Yield the further volumes of the downloader: a home folder, CA certificates, the file of the node."""
     yield {"name": _HOME, "emptyDir": {}}
     if policy.ca_configmap:
         yield {"name": _CERTIFICATES, "configMap": {"name": policy.ca_configmap}}
@@ -165,7 +165,7 @@ def other_volumes(task: FetchTask, policy: Policy) -> Iterator[Json]:
 
 
 def _claim(policy: Policy, name: str) -> CreateOnly:
-    """Return the claim of the cache. The shared one belongs to nobody and is never changed."""
+    """Return the PersistentVolumeClaim of the cache. The shared one has no owner and is never changed."""
     shared = policy.cache_mode is CacheMode.SHARED
     labels = {
         names.NAME_LABEL: "llmkube",
@@ -188,7 +188,7 @@ def _claim(policy: Policy, name: str) -> CreateOnly:
 
 
 def kept_on(pod: Stored) -> str:
-    """Return the claim that a pod keeps fetched weights on; empty when it keeps them on none."""
+    """Return the claim that a pod fetches weights onto; empty: it uses an emptyDir, or fetches none."""
     claims = {one.get("name"): one.get("persistentVolumeClaim", {}) for one in pod.spec.get("volumes", ())}
     return str(claims.get(_CACHE, {}).get("claimName", ""))
 
@@ -198,7 +198,7 @@ def _claim_name(policy: Policy, service: str) -> str:
 
 
 def container(task: FetchTask, policy: Policy, env: tuple[Json, ...] = (), user: int = 0) -> Json:
-    """Return the container that fetches, and says in its termination message how that went."""
+    """Return the container that fetches the weights, and reports in its termination message."""
     secret = secret_name(task.spec, task.source)
     number = user or (DEFAULT_USER if policy.chooses_users else None)
     identity = pods.without_empty({"runAsUser": number, "runAsGroup": number})
@@ -219,7 +219,7 @@ def container(task: FetchTask, policy: Policy, env: tuple[Json, ...] = (), user:
 
 
 def identifying_args(task: FetchTask, policy: Policy) -> tuple[str, ...]:
-    """Return the first words of every downloader that brings these weights, for whichever engine."""
+    """Return the first arguments of every downloader of these weights, for any engine: pods are recognised by them."""
     place = ("--to", weights_folder(task, policy)) if policy.cache_path else ()
     return ("fetch", *_source_args(task), *place)
 
@@ -251,10 +251,10 @@ def _arguments(task: FetchTask, policy: Policy) -> Iterator[str]:
 def _source_args(task: FetchTask) -> Iterator[str]:
     match task.source:
         case Local():
-            # The file itself and nothing beside it, wherever a node without containers really has it.
+            # The file alone is allowed: on one machine, where nothing is mounted, its folder may hold other files.
             yield from (_host_mount_path(task.source), "--allow-root", _host_mount_path(task.source))
         case S3() if task.parts:
-            # A bucket is not asked what belongs together, but the name of one part tells the names of all.
+            # Listing a bucket may not be allowed, but the name of one part tells the names of all.
             yield task.spec.source.rpartition("/")[0] + "/"
             yield from (word for part in task.parts for word in ("--file", part))
         case _ if not _source_env(task):
@@ -262,7 +262,7 @@ def _source_args(task: FetchTask) -> Iterator[str]:
 
 
 def _source_env(task: FetchTask) -> list[Json]:
-    """Return the source as a variable if it holds a password or a signature: arguments show in lists of processes."""
+    """Return the source as an environment variable if it holds a secret: arguments show in process lists."""
     if redacted(task.spec.source) == task.spec.source:
         return []
     return [{"name": "MODEL_SOURCE", "value": task.spec.source}]
@@ -273,5 +273,5 @@ def _host_volume(task: FetchTask) -> str:
 
 
 def _host_mount_path(source: Local) -> str:
-    # Not the name as it is: a mount path must not hold a colon.
+    # The API server refuses a mount path with a colon.
     return f"/{_HOST}/{safe_file_name(posixpath.basename(source.path))}"

@@ -1,8 +1,7 @@
-"""What the downloaders of a pod report: how they ended, and how far they are.
+"""Read from a pod how its downloads ended, and from a log line how far one is.
 
-A downloader is `modelyard fetch`, in a container of its own. It ends with a code for each thing that
-somebody has to do about it, and with one line of JSON. That line speaks of its options; users set those elsewhere, and
-are told where.
+A downloader is a container that runs `modelyard fetch`. It ends with an exit code per remedy, and with one line of JSON
+in its termination message. That line names options of the command; here they become the fields that users set.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CONTAINER: Final = "model-downloader"
-"""What the container is called."""
+"""The name of the container."""
 DRAFT: Final = "draft"
-"""The prefix of everything in a pod that has to do with the weights of a draft model."""
+"""The prefix of containers, volumes and folders of a draft model."""
 DRAFT_CONTAINER: Final = f"{DRAFT}-{CONTAINER}"
 
 REMEDIES: Final = pod_problems.Remedies(
@@ -37,19 +36,19 @@ REMEDIES: Final = pod_problems.Remedies(
 )
 
 _SIGNALS: Final = 128
-"""A program that a signal ended has a code above this, and so has one that was told to stop."""
+"""Exit codes above this mean that a signal ended the program, SIGTERM included."""
 _MIB, _GIB = 2**20, 2**30
 
 
 class Failure(Struct, frozen=True):
-    """One way in which a download fails."""
+    """One way in which a download fails, by exit code."""
 
     reason: Reason
     message: str
     remedy: str
-    """These two are for when the downloader left no words."""
+    """Message and remedy are for a downloader that left no termination message."""
     field: str = ""
-    """Where users set what has to change."""
+    """The field to change; empty: there is none."""
 
 
 FAILURES: Final[Mapping[int, Failure]] = {
@@ -105,11 +104,11 @@ _Plain = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,4096}$")]
 
 
 class TerminationLine(Struct, frozen=True):
-    """The line that a downloader leaves behind."""
+    """The last line of the termination message of a downloader."""
 
     message: str = ""
     remedy: str = ""
-    # Any pod with the right labels can write such a line: what is not plain is not believed.
+    # Any pod with the right labels can write such a line, and it ends up in the status: what is odd is not decoded.
     bytes: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{0,64}$")] = ""
     file: _Plain = ""
@@ -117,21 +116,21 @@ class TerminationLine(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """How a download ended."""
+    """How a download ended: with a problem, or with what was fetched."""
 
     problem: Problem | None = None
-    """None: the weights are there."""
+    """Why it failed; None: it succeeded."""
     bytes: int = 0
     sha256: str = ""
     file: str = ""
     etag: str = ""
-    """What the source told of the version of the one file."""
+    """The ETag of the one file; empty: the source sent none."""
 
 
 def report(pod: Stored, container: str = CONTAINER) -> Report | None:
-    """Return how a download ended last; None while nothing is known of it.
+    """Return how the download in a container ended last; None: it has not ended yet, or there is none.
 
-    A failure stands while it is tried again: only success takes it back.
+    A failure stands while the container is restarted, or the status would flap at every try.
     """
     status = _downloaders(pod).get(container, {})
     ended = status.get("state", {}).get("terminated")
@@ -142,25 +141,25 @@ def report(pod: Stored, container: str = CONTAINER) -> Report | None:
 
 
 def pod_report(pod: Stored) -> Report | None:
-    """Return the first failure of a pod's downloaders, or success once all have ended well. Drafts have one, too."""
+    """Return the first failed download of a pod, or a success once all have succeeded; None: neither yet."""
     reports = [report(pod, name) for name in _downloaders(pod)]
     failed = next((one for one in reports if one and one.problem), None)
     return failed or (reports[0] if all(reports) and reports else None)
 
 
 def running_downloader(pod: Stored) -> str:
-    """Return the name of the downloader that is at work, if one is."""
+    """Return the name of the downloader that is running; empty: none is."""
     found = (name for name, status in _downloaders(pod).items() if "running" in status.get("state", {}))
     return next(found, "")
 
 
 def fetches(template: Json) -> bool:
-    """Whether pods of a template fetch weights before they start."""
+    """Return whether a pod template has a downloader among its init containers."""
     return any(_is_downloader(one) for one in template.get("spec", {}).get("initContainers", ()))
 
 
 def progress_text(line: Json) -> str:
-    """Return how far a download is, from a line of its log; empty when the line does not say. Rounded: it is shown."""
+    """Return the progress in a log line, rounded, for a condition; empty: the line has none."""
     done, total = line.get("bytes"), line.get("total")
     if not isinstance(done, int) or "result" in line:
         return ""
@@ -171,7 +170,7 @@ def progress_text(line: Json) -> str:
 
 def _downloaders(pod: Stored) -> dict[str, Json]:
     status = pod.status
-    # A Job that does nothing but fetch has it as its only container.
+    # The prefetch Job runs it as its only container, not as an init container.
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     return {one["name"]: one for one in containers if _is_downloader(one)}
 
@@ -186,13 +185,13 @@ def _read(container: str, ended: Json) -> Report | None:
         return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
     problem = _problem(code, line) or pod_problems.crash_problem(container, ended, REMEDIES)
     if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
-        # Somebody ended it, who may have meant the pod: that says nothing of the weights, and it runs again.
+        # A signal ended it, with the pod perhaps. That says nothing about the weights, and the container is restarted.
         return None
     return Report(problem=problem)
 
 
 def _termination_line(message: str) -> TerminationLine:
-    # With terminationMessagePolicy FallbackToLogsOnError it may be the end of the log instead: the last line counts.
+    # With terminationMessagePolicy FallbackToLogsOnError it may be the end of the log, whose last line counts.
     try:
         return msgspec.json.decode(message.strip().rpartition("\n")[2], type=TerminationLine)
     except msgspec.DecodeError:
@@ -211,13 +210,13 @@ def _problem(code: int, line: TerminationLine) -> Problem | None:
 
 
 def _with_rounded_sizes(message: str) -> str:
-    """Shorten big sizes. Room on a shared volume changes all the time; rounded, it is news less often."""
-    # Only what is said to be bytes: names of files have long numbers, too, such as dates.
+    """Round big sizes: free space on a shared volume changes all the time, and each change would be a status write."""
+    # Only before "bytes": file names hold long numbers, too, such as dates.
     return re.sub(r"\b(\d{7,}) bytes\b", lambda found: _amount(int(found[1])), message)
 
 
 def with_field_names(remedy: str) -> str:
-    """Return a remedy of the downloader with the names of fields and settings in place of its options."""
+    """Return a remedy of the downloader with fields of objects and flags of the operator in place of its options."""
     return re.sub(r"--[a-z0-9-]+", lambda found: _FIELD_OF_OPTION.get(found[0], found[0]), _with_rounded_sizes(remedy))
 
 

@@ -1,7 +1,6 @@
-"""GPUs of a pod: how many, under which resource name, and on which nodes.
+"""GPUs of a pod: how many, under which extended resource, with which tolerations and node affinity.
 
-A GPU is asked for whole, as an extended resource. Who advertises that resource is the business of the cluster's device
-plugins.
+A GPU is requested whole, as an extended resource that the device plugins of the cluster advertise.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ Json = dict[str, Any]
 
 NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
-"""What NVIDIA's feature discovery writes on nodes: the memory of one GPU in MiB."""
+"""Set on nodes by NVIDIA's GPU feature discovery: the memory of one GPU in MiB."""
 
 _AS_SOLD = Fraction(10**9, 2**30)
-"""A card tells less memory than it is sold with (T4: 15360 MiB, L4: 23034). Who asks for 16Gi means a card of 16 GB."""
+"""A card reports less memory than it is sold with (T4: 15360 MiB, L4: 23034). With 16Gi users mean a 16 GB card."""
 
 _BY_ACCELERATOR = {Accelerator.ROCM: AMD, Accelerator.INTEL: INTEL}
 
 
 class Devices(Struct, frozen=True):
-    """The GPUs that one pod asks for."""
+    """The GPUs that one pod requests."""
 
     count: int
     vendor: str
     resource: str
     taint: str
-    """The key of the taint that keeps other pods off their nodes."""
+    """The key of the taint on GPU nodes that pods have to tolerate."""
 
 
 def devices(hardware: Hardware, asked: int, policy: Policy) -> Devices:
-    """Return what a pod asks for. The Model knows best how many its weights are split for; then the service does."""
+    """Return the GPUs of a pod. The count of the Model wins over that of the service: its weights are split for it."""
     gpu = hardware.gpu or Gpu()
     resource = resource_name(hardware, policy)
     return Devices(
@@ -54,19 +53,19 @@ def devices(hardware: Hardware, asked: int, policy: Policy) -> Devices:
 
 
 def vendor(hardware: Hardware) -> str:
-    """Return who makes the GPUs. The accelerator wins: the vendor is nvidia as soon as nobody names one."""
+    """Return the vendor of the GPUs. The accelerator wins over `gpu.vendor`, whose default is nvidia."""
     return _BY_ACCELERATOR.get(hardware.accelerator) or (hardware.gpu or Gpu()).vendor
 
 
 def resource_name(hardware: Hardware, policy: Policy) -> str:
-    """Return under which name nodes advertise such GPUs."""
+    """Return the extended resource of such GPUs."""
     named = hardware.gpu and hardware.gpu.resource_name
     by_vendor = {NVIDIA: "nvidia.com/gpu", AMD: "amd.com/gpu", INTEL: policy.intel_gpu_resource}
     return named or by_vendor[vendor(hardware)]
 
 
 def engine_gpus(hardware: Hardware, found: Devices) -> Gpus:
-    """Return what an engine needs to know: how many there are, and how the model is spread over them."""
+    """Return the GPUs as an engine sees them: how many, and how the model is sharded over them."""
     gpu = hardware.gpu or Gpu()
     sharding = gpu.sharding or Sharding()
     return Gpus(
@@ -79,15 +78,15 @@ def engine_gpus(hardware: Hardware, found: Devices) -> Gpus:
 
 
 def tolerations(found: Devices, own: Iterable[Json]) -> list[Json]:
-    """Return the taints that a pod tolerates: that of GPU nodes, then the user's own."""
+    """Return the tolerations of a pod: that of GPU nodes if it has GPUs, then the user's own."""
     taint = {"key": found.taint, "operator": "Equal", "value": "present", "effect": "NoSchedule"}
     return [*([taint] if found.count else []), *own]
 
 
 def memory_affinity(found: Devices, memory: str | None) -> Json:
-    """Return the affinity to nodes whose GPUs have enough memory together, or that do not say how much they have.
+    """Return the node affinity to GPUs with enough memory in total, or to nodes without the label; empty: any node.
 
-    Two terms, of which one must hold: a cluster that labels no nodes still schedules.
+    Two terms, of which one must match: otherwise no pod would be scheduled in a cluster that labels no nodes.
     """
     if not memory or not found.count or found.vendor != NVIDIA:
         return {}

@@ -1,4 +1,4 @@
-"""Labels that every child carries."""
+"""The labels of children and pods, and the selector of pods."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def common(resource: Resource, name: str) -> dict[str, str]:
     """Return the labels of everything that one object creates.
 
-    `app` is what the original operators set and what users' dashboards select by; the others are how we find our
-    children again without looking at anybody else's.
+    `app` is what the original operators set, and dashboards of users select by it. The watches select by the others,
+    so that objects which are not ours are never sent to us.
     """
     kind = resource.kind.lower()
     return {
@@ -27,5 +27,5 @@ def common(resource: Resource, name: str) -> dict[str, str]:
 
 
 def selector(name: str) -> dict[str, str]:
-    """Return what pods are selected by. It can never change: a Deployment's selector is immutable."""
+    """Return the selector of pods. It must never change: the selector of a Deployment is immutable."""
     return {"app": names.short(name)}

@@ -1,7 +1,7 @@
-"""Whether a model may be served, and how its weights get into a pod. Model and InferenceService share it.
+"""Whether a Model can be served, and the volumes and init containers that bring its weights into a pod.
 
-Pure: what it says of claims and Secrets comes from what was seen. The fetching itself is done by the container that is
-built in `fetch_container.py`, inside the pod.
+Model and InferenceService share it, so that both come to the same conclusion. The container that fetches is built in
+`fetch_container.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ S3_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 class ModelToServe(Struct, frozen=True):
-    """A Model, as far as a pod that serves it needs to know."""
+    """A Model as pods see it: its name and its spec."""
 
     namespace: str
     name: str
@@ -43,25 +43,25 @@ class ModelToServe(Struct, frozen=True):
 
 
 class Storage(Struct, frozen=True):
-    """The parts of a pod that have to do with weights."""
+    """The parts of a pod template that bring weights into it."""
 
     model: str = ""
-    """What the engine is told to serve: a path, or a repository id."""
+    """What the engine serves: a path, or a repository of the hub."""
     revision: str = ""
-    """Of a repository id: which version; empty: its main one."""
+    """The revision of the repository; empty: the main one."""
     url: str = ""
-    """For an engine that downloads by itself: where the one file is; empty: the source names no single file."""
+    """The URL of the one file, for an engine that downloads it itself; empty: the source names no single file."""
     volumes: tuple[Json, ...] = ()
     mounts: tuple[Json, ...] = ()
-    """Of the serving container, read-only."""
+    """Mounts of the container that serves, read-only."""
     init: tuple[Json, ...] = ()
     """Init containers."""
     claims: tuple[CreateOnly, ...] = ()
-    """Volume claims that must exist first."""
+    """PersistentVolumeClaims that must exist first."""
 
 
 def reads(spec: ModelSpec) -> Iterator[Read]:
-    """Name what decides whether a model may be served: its claim, its Secret."""
+    """Name the claim and the Secret that decide whether a Model can be served."""
     source = parsed_source(spec)
     if isinstance(source, Claim):
         yield Named(VOLUME_CLAIM, source.claim)
@@ -70,7 +70,7 @@ def reads(spec: ModelSpec) -> Iterator[Read]:
 
 
 def find_problem(spec: ModelSpec, seen: Seen) -> Problem | None:
-    """Return why a model may not be served (yet)."""
+    """Return why a Model cannot be served (yet); None: it can."""
     try:
         source = parse(spec.source)
     except SpecInvalid as error:
@@ -79,7 +79,7 @@ def find_problem(spec: ModelSpec, seen: Seen) -> Problem | None:
 
 
 def engine_mismatch(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Problem | None:
-    """Return why an engine that loads like this cannot get this model, although others can."""
+    """Return why an engine that loads like this cannot serve a Model that others can; None: it can."""
     source = parsed_source(spec)
     if source is None or isinstance(source, Hub | Claim) or loads is Loads.NOTHING:
         return None
@@ -100,7 +100,7 @@ def fetches(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> bool:
 
 
 def parsed_source(spec: ModelSpec) -> Source | None:
-    """Return what the source means; None when it means nothing."""
+    """Return the parsed source; None: it is invalid."""
     try:
         return parse(spec.source)
     except SpecInvalid:
@@ -164,10 +164,10 @@ def storage(
     env: tuple[Json, ...] = (),
     user: int = 0,
 ) -> Storage:
-    """Return how the weights of a model get into a pod, by way of a cache if they are fetched.
+    """Return the parts of a pod template that bring the weights of a Model into it, onto `cache` if they are fetched.
 
-    `prefix` keeps a second model apart (draft), `env` is added to what the downloader knows, and `user` runs it
-    (0: nobody was asked for). Only if neither `find_problem` nor `engine_mismatch` finds a problem.
+    Call it only if neither `find_problem` nor `engine_mismatch` finds a problem. `prefix` tells the parts of a draft
+    model apart, `env` is for the downloader, and `user` is its runAsUser (0: the default).
     """
     source = parse(model.spec.source)
     if isinstance(source, Claim):
@@ -187,7 +187,7 @@ def storage(
 
 
 def merge_storage(one: Storage, other: Storage) -> Storage:
-    """Return what a pod needs that has two models. What both need is there once; the engine is told of the first."""
+    """Return the storage of a pod with a model and a draft model. Volumes of both appear once."""
     return Storage(
         model=one.model,
         revision=one.revision,
@@ -200,7 +200,7 @@ def merge_storage(one: Storage, other: Storage) -> Storage:
 
 
 def hub_url(source: Hub) -> str:
-    """Return where one file of a repository is; empty when the source names none."""
+    """Return the URL of the file of a repository; empty: the source names the whole repository."""
     return fetch_container.resolve_url(source) if source.file else ""
 
 

@@ -1,6 +1,6 @@
-"""What keeps pods from running, read from the pods themselves.
+"""Why pods do not run, read from their status: images, crashes, nodes, scheduling.
 
-Messages are stable: no restart counts and no back-off times, so that the same trouble is written to a status once.
+Messages are stable, without restart counts and back-off times: the same problem is one write of the status.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RECENT_SECONDS = 600.0
 
 
 class Remedies(Struct, frozen=True):
-    """What to do about trouble, where that names fields which kinds call differently."""
+    """Remedies that name fields, which differ between kinds."""
 
     memory: str = "raise spec.resources.limits.memory"
     room: str = "free or add what is missing, or lower spec.resources.requests"
@@ -54,7 +54,7 @@ _CLAIM_DELETED_REMEDY = (
 
 
 def first_problem(pods: Iterable[Stored], remedies: Remedies = DEFAULT_REMEDIES) -> Problem | None:
-    """Return the trouble of the first pod that has any; pods that are going away are left out."""
+    """Return the problem of the first pod that has one; None: no pod has. Pods that are being deleted do not count."""
     there = (pod for pod in pods if not pod.meta.deleting)
     problems = (
         container_problem(pod, remedies) or node_problem(pod) or _scheduling_problem(pod, remedies) for pod in there
@@ -63,10 +63,10 @@ def first_problem(pods: Iterable[Stored], remedies: Remedies = DEFAULT_REMEDIES)
 
 
 def node_problem(pod: Stored) -> Problem | None:
-    """Return that the node of a pod is lost.
+    """Return a problem if the node of a pod is lost; None: it reports.
 
-    A node that reports says the same of a pod and of its containers; without it, the control plane speaks for the pod
-    alone. A pod with readiness gates may wait for those instead.
+    A kubelet sets Ready and ContainersReady together. When it is silent, the control plane turns Ready to False and
+    leaves ContainersReady. A pod with readiness gates may show the same and be healthy.
     """
     status, spec = pod.status, pod.spec
     said = [stored_condition(status, kind).get("status") for kind in ("Ready", "ContainersReady")]
@@ -80,7 +80,7 @@ def node_problem(pod: Stored) -> Problem | None:
 
 
 def recently_failed(pods: Iterable[Stored], now: datetime) -> list[Stored]:
-    """Return the pods that failed as a whole a short while ago. They stay for ever, so old ones say nothing."""
+    """Return the pods of the last ten minutes with phase Failed. Older ones prove nothing: they stay for ever."""
     return [pod for pod in pods if pod.status.get("phase") == "Failed" and _age(pod, now) < _RECENT_SECONDS]
 
 
@@ -90,11 +90,11 @@ def _age(pod: Stored, now: datetime) -> float:
 
 
 def repeated_failure(pods: Sequence[Stored]) -> Problem | None:
-    """Return why pods fail again and again: the node rejects or evicts each that is made. One may be an accident."""
+    """Return why pods fail one after the other, rejected or evicted by their node; None: at most one failed."""
     if len(pods) < _CRASH_LOOP_RESTARTS:
         return None
     status = max(pods, key=lambda pod: pod.meta.creation_timestamp or "").status
-    # What follows the first sentence are amounts, which differ each time.
+    # After the first sentence come amounts, which differ each time.
     said = re.split(r"\.\s|, requested:", str(status.get("message", "")))[0].rstrip(".")
     cause = ": ".join(part for part in (str(status.get("reason", "")), said[:512]) if part) or "no reason was given"
     return Problem(
@@ -105,7 +105,7 @@ def repeated_failure(pods: Sequence[Stored]) -> Problem | None:
 
 
 def container_problem(pod: Stored, remedies: Remedies) -> Problem | None:
-    """Return what keeps the first container that has trouble from running."""
+    """Return the problem of the first container of a pod that has one; None: no container has."""
     status = pod.status
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     unready_since = str(stored_condition(status, "Ready").get("lastTransitionTime", ""))
@@ -114,7 +114,7 @@ def container_problem(pod: Stored, remedies: Remedies) -> Problem | None:
 
 
 def _was_ready(status: Json, unready_since: str) -> bool:
-    """Whether a container was ready since it last started: then what ended it before is over, however often it did."""
+    """Return whether a container was ready since it last started: then its earlier crashes are history."""
     started = str(status.get("state", {}).get("running", {}).get("startedAt") or "")
     return bool(started) and started < unready_since
 
@@ -132,28 +132,28 @@ def _status_problem(status: Json, remedies: Remedies) -> Problem | None:
         return _config_problem(name, str(waiting.get("message", "")))
     ended = _last_termination(status)
     looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _CRASH_LOOP_RESTARTS
-    # To lack memory is no accident of one start: the next one lacks it, too.
+    # Reported at the first time: a container that ran out of memory will do so again.
     if looping or ended.get("reason") == _KILLED_FOR_MEMORY:
         return crash_problem(name, ended, remedies)
     return None
 
 
 def _last_termination(status: Json) -> Json:
-    """Return how a container ended last; empty when it never did."""
+    """Return the last `terminated` state of a container; empty: it never ended."""
     found = (status.get(name, {}).get("terminated") for name in ("state", "lastState"))
     return next((ended for ended in found if ended), {})
 
 
 def _image_remedy(reason: str, message: str) -> str:
-    # While a pull is tried again and again, the message changes between its cause and "Back-off". A node that does not
-    # pull says once what is missing.
+    # While a pull is retried, the message alternates between its cause and "Back-off", and each would be a write. Only
+    # for images that are never pulled is it stable.
     if reason == "ErrImageNeverPull" and message:
         return message[:512]
     return "check its name and tag, and imagePullSecrets if the registry is private"
 
 
 def _config_problem(container: str, message: str) -> Problem:
-    # The kubelet adds which pod it speaks of; the next pod would make the same trouble look like news.
+    # The kubelet adds the name of the pod. The next pod has another, and the same problem would be written again.
     message = re.sub(r"\s*\(pod: .*$", "", message, flags=re.DOTALL)
     remedy = "correct what the message names"
     if "runAsNonRoot" in message or "non-root" in message:
@@ -162,7 +162,7 @@ def _config_problem(container: str, message: str) -> Problem:
 
 
 def crash_problem(container: str, terminated: Json, remedies: Remedies) -> Problem:
-    """Return what is known of a container that keeps exiting, from how it ended last."""
+    """Return the problem of a container that keeps exiting, from its last `terminated` state."""
     if terminated.get("reason") == _KILLED_FOR_MEMORY:
         return Problem(
             Reason.OUT_OF_MEMORY,
@@ -183,7 +183,7 @@ def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:
 
 
 def unschedulable(placement: scheduling.Placement, remedies: Remedies) -> Problem:
-    """Return what the scheduler misses for a pod."""
+    """Return the problem of a pod for which the scheduler finds no node."""
     remedy = _volume_remedy(placement) or remedies.room
     return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.message[:512]}", remedy)
 

@@ -1,4 +1,4 @@
-"""Pods and containers that pass Pod Security `restricted`."""
+"""Parts of pod templates, with defaults that pass the Pod Security standard `restricted`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 
 
 def without_empty(body: Json) -> Json:
-    """Leave out what is empty: the API server drops it too, and equal must mean equal."""
+    """Return a body without empty fields. The API server drops them too, and they would look like drift."""
     return {name: value for name, value in body.items() if value not in (None, "", [], {}, ())}
 
 
 def unique_env(*groups: Iterable[Json]) -> list[Json]:
-    """Join lists of environment variables; a later one replaces an earlier one of the same name.
+    """Return all environment variables; a later one replaces an earlier one of the same name.
 
-    The API server stores duplicates but answers 500 when they are applied. Names that make no sense it refuses itself.
+    The API server stores duplicates, but answers 500 when they are applied.
     """
     by_name: dict[str, Json] = {}
     for entry in (entry for group in groups for entry in group):
@@ -29,28 +29,28 @@ def unique_env(*groups: Iterable[Json]) -> list[Json]:
 
 
 def container_security(override: Json | None) -> Json:
-    """Return the restricted settings of a container, with the user's own on top."""
+    """Return the securityContext of a container: restricted, with the fields of the user on top."""
     asked = override or {}
     if is_privileged(asked):
         # The API server refuses allowPrivilegeEscalation: false here, and devices of the node belong to root.
         return {"runAsNonRoot": False, **asked}
-    # The API server refuses a container that must not become what it is already.
+    # With CAP_SYS_ADMIN the API server refuses allowPrivilegeEscalation: false, too.
     guarded = {} if _administrates(asked) else {"allowPrivilegeEscalation": False}
-    # The pod says that none of its containers runs as root: this one has to say otherwise.
+    # Without this, the runAsNonRoot of the pod would keep a container from starting that the user wants to run as root.
     exempt = {"runAsNonRoot": False} if _is_root(asked) else {}
     return {**guarded, "capabilities": {"drop": ["ALL"]}, **exempt, **asked}
 
 
 def pod_security(override: Json | None) -> Json:
-    """Return the restricted settings of a pod, with the user's own on top."""
+    """Return the securityContext of a pod: restricted, with the fields of the user on top."""
     asked = override or {}
-    # No node starts a container that is told to run as root and not to: whoever asks for root means it.
+    # runAsUser: 0 together with runAsNonRoot: true never starts, so a user who asks for root gets both.
     default = {"runAsNonRoot": not _is_root(asked), "seccompProfile": {"type": "RuntimeDefault"}}
     return {**default, **asked}
 
 
 def is_privileged(asked: Json | None) -> bool:
-    """Whether a container is to have all that its node has."""
+    """Return whether a container is privileged."""
     return bool((asked or {}).get("privileged"))
 
 
@@ -63,9 +63,9 @@ def _is_root(asked: Json) -> bool:
 
 
 def resources(given: Json | None) -> Json:
-    """Return the user's resources, with a request where neither a request nor a limit is set.
+    """Return the resources of the user, with a default request where neither a request nor a limit is set.
 
-    Without a CPU request an autoscaler by CPU use has nothing to divide by and never scales.
+    Without a CPU request, an autoscaler by CPU utilization never scales.
     """
     given = given or {}
     stated = {**given.get("limits", {}), **given.get("requests", {})}
@@ -74,21 +74,21 @@ def resources(given: Json | None) -> Json:
 
 
 def tcp_probe(port: str, **timing: int) -> Json:
-    """Return a probe that asks only whether something listens."""
+    """Return a probe that succeeds when the port accepts connections."""
     return {"tcpSocket": {"port": port}, **timing}
 
 
 def pod_template(labels: dict[str, str], spec: Json, annotations: dict[str, str] | None = None) -> Json:
-    """Return a pod template. Pods of ours get no token: what runs in them has no business with the API server."""
+    """Return a pod template. Its pods get no service account token: they have no business with the API server."""
     meta = without_empty({"labels": labels, "annotations": annotations or {}})
     return {"metadata": meta, "spec": {**without_empty(spec), "automountServiceAccountToken": False}}
 
 
 def secret_volume(name: str, secret: str) -> Json:
-    """Return a volume with the content of a Secret."""
+    """Return a volume of a Secret."""
     return {"name": name, "secret": {"secretName": secret}}
 
 
 def names_of(refs: Sequence[Json]) -> list[Json]:
-    """Return references to objects of the same namespace, without doubles."""
+    """Return local object references without duplicates, which the API server refuses."""
     return list({str(name): {"name": name} for ref in refs if (name := ref.get("name"))}.values())

@@ -1,8 +1,8 @@
-"""What the scheduler says of a pod: whether it waits and for what, and whether it had to make room.
+"""Read from a pod what the scheduler says about it: whether it waits, for what, and whether it was preempted.
 
-The scheduler counts nodes in its messages and repeats them whenever it tries again. What is kept of them here changes
-only when something else is missing, so that a status which shows it is written once. Fields are decoded by type and not
-as a whole, because the GPU queue looks at all pods of the cluster.
+The scheduler counts nodes in its messages and repeats them at every try. What is kept here changes only when something
+else is missing, so that a status with it is written once. Only the fields that are needed are decoded, because the GPU
+queue reads all pods of the cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLAIM_UNBOUND: Final = re.compile(
 _CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
 
 _MAX_CACHED: Final = 2048
-"""How many pods are decoded once only: each service that waits for GPUs looks at all pods whenever one changes."""
+"""How many pods stay decoded: each service that waits for GPUs reads all pods whenever one of them changes."""
 
 
 class _Condition(Struct, frozen=True, rename="camel"):
@@ -63,28 +63,28 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 class Placement(Struct, frozen=True):
-    """How a pod stands with the scheduler."""
+    """What the scheduler has decided about a pod."""
 
     waits: bool = False
-    """Whether the scheduler looked for a node and found none."""
+    """Whether the scheduler found no node for it."""
     message: str = ""
-    """Why it found none: what is missing, without the numbers of nodes."""
+    """What is missing, without the numbers of nodes."""
     missing_gpu: str = ""
-    """The resource of GPUs of which no node has enough left; empty when it is not GPUs that are missing."""
+    """The GPU resource that no node has enough of; empty: no GPU is missing."""
     gpus: tuple[tuple[str, int], ...] = ()
-    """What the pod asks for that only devices have: resource names and amounts."""
+    """The GPUs that the pod requests: extended resources and amounts."""
     since: str = ""
-    """Since when it waits."""
+    """Since when it waits; empty: it does not."""
     ready: bool = False
     preempted: bool = False
-    """Whether it is being removed in favour of a pod of a higher priority."""
+    """Whether it is being removed for a pod with a higher priority."""
     priority: int = 0
 
 
 def placement_of(pod: Stored, vendors: frozenset[str] | None = None) -> Placement:
-    """Return how a pod stands with the scheduler. One that is over, or is going away, waits for nothing.
+    """Return the placement of a pod. One that has finished, or is being deleted, waits for nothing.
 
-    `vendors`: whose devices count as GPUs; None: everybody's.
+    `vendors`: the domains of resources that count as GPUs; None: all extended resources do.
     """
     return _decode_placement(pod.parts.get("spec", b"{}"), pod.parts.get("status", b"{}"), pod.meta.deleting, vendors)
 
@@ -102,7 +102,7 @@ def _decode_placement(
     found = unschedulable_reasons(scheduled.message) if waits else ()
     missing = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
     if missing:
-        # What is wrong with nodes that have no GPUs anyway changes with every node that comes and goes.
+        # The reasons of nodes without GPUs are dropped: they change with every node that comes and goes.
         found = tuple(reason for reason in found if reason.startswith("Insufficient "))
     return Placement(
         waits=waits,
@@ -117,19 +117,19 @@ def _decode_placement(
 
 
 def waits_for_binding(placement: Placement) -> bool:
-    """Whether it waits for nothing but a claim: so does every pod, for a moment, whose claim was made just before."""
+    """Return whether a pod waits only for a claim to be bound, as every pod does whose claim is new."""
     return _CLAIM_UNBOUND.fullmatch(placement.message) is not None
 
 
 def waits_for_claim_deletion(placement: Placement) -> bool:
-    """Whether a claim that it names is being deleted, which lasts for as long as older pods use it."""
+    """Return whether a claim of a pod is being deleted, which lasts until no other pod uses it."""
     return _CLAIM_DELETED.search(placement.message) is not None
 
 
 def unschedulable_reasons(message: str) -> tuple[str, ...]:
-    """Return what nodes lack, from a message such as `0/3 nodes are available: 3 Insufficient cpu. preemption: ...`.
+    """Return the sorted reasons in a message such as `0/3 nodes are available: 3 Insufficient cpu. preemption: ...`.
 
-    A message of another form is one complaint, as it stands.
+    A message of another form is one reason, as it stands.
     """
     counted = _COUNTED.fullmatch(message)
     if counted is None:
@@ -139,16 +139,16 @@ def unschedulable_reasons(message: str) -> tuple[str, ...]:
 
 
 def device_limits(limits: Iterable[Mapping[str, str | int]]) -> tuple[tuple[str, int], ...]:
-    """Return what containers ask for that only devices have. Kubernetes' own resources have no domain in their name."""
-    # Webhooks and LimitRanges add resources of their own, and the API server writes 8000 of them as 8k.
+    """Return the extended resources that containers request, with their amounts. Those have a domain in their name."""
+    # Amounts are quantities: webhooks may request thousands, and the API server writes 8000 as 8k.
     asked = ((name, int(quantity(amount))) for one in limits for name, amount in one.items() if "/" in name)
     return tuple(sorted((name, amount) for name, amount in asked if amount))
 
 
 def gpu_vendors(deployment: Stored | None) -> frozenset[str]:
-    """Return whose devices the pods of a Deployment are meant to have.
+    """Return the domains of the extended resources that the template of a Deployment requests.
 
-    Webhooks add others to pods, such as network cards; and more of the same maker, such as memory of a GPU.
+    Webhooks add other devices to pods, such as network cards, and more of the same vendor, such as GPU memory.
     """
     template = deployment.spec.get("template", {}) if deployment else {}
     containers = template.get("spec", {}).get("containers", ())

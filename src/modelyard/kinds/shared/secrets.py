@@ -1,4 +1,7 @@
-"""Secrets that a plan depends on. Kinds never see a value, only a salted hash of it (see runtime/gather.py)."""
+"""Secrets that a plan depends on: whether they are complete, when to read them again, and a digest of their values.
+
+Kinds never see a value, only a salted hash of it: `runtime/gather.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
 
 ROTATION = RequeueAfter(60.0, "Secrets are read by name, not watched")
-"""How soon a changed Secret is noticed."""
+"""When to read a Secret again that may be rotated: a change of it wakes no reader."""
 
 _REASONS = (Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING)
 
 
 def find_problem(seen: Seen, name: str, keys: Sequence[str], field: str) -> Problem | None:
-    """Return what is wrong with a Secret that a field names: it is absent, or lacks a key."""
+    """Return what is wrong with the Secret that a field names; None: it is complete, or the field names none."""
     if not name:
         return None
     secret = seen.one(Named(SECRET, name))
@@ -46,18 +49,18 @@ def find_problem(seen: Seen, name: str, keys: Sequence[str], field: str) -> Prob
 
 
 def requeue_after(obj: Object[Any], now: datetime, problem: Problem) -> RequeueAfter | None:
-    """Return when to look again if the problem is a Secret that is missed: other things are watched."""
+    """Return when to read a Secret again that is missing; None: the problem is another one, of what is watched."""
     return retry_missing(obj, now) if problem.reason in _REASONS else None
 
 
 def retry_missing(obj: Object[Any], now: datetime) -> RequeueAfter:
-    """Return when to look again for a Secret that is missed: often at first, rarely after a while."""
+    """Return when to read a missing Secret again: often at first, rarely after a while."""
     waited = (now - since).total_seconds() if (since := ready_since(obj.before)) else 0.0
     return RequeueAfter(5.0 if waited < 60 else 15.0 if waited < 600 else 60.0, "a Secret is missing")
 
 
 def digest(secret: Stored | None) -> str:
-    """Return what changes whenever a value of the Secret does, for a pod template to carry."""
+    """Return a digest of a Secret, for an annotation that restarts pods when a value changes; empty: it is absent."""
     if secret is None:
         return ""
     values = sorted(secret.part("data").items())

@@ -1,7 +1,6 @@
-"""Deployments: building them, and reading from them how far they are.
+"""Deployments and Services: their children, and the state of a rollout, as `kubectl rollout status` reads it.
 
-The one place that decides whether a Deployment serves what was asked for. It never trusts numbers of an older
-generation.
+Numbers of an older generation are never trusted: right after a change they are those of before.
 """
 
 from __future__ import annotations
@@ -24,37 +23,37 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _ROLLING_UPDATE: Json = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-"""The defaults of Kubernetes, stated so that they are ours to remove: Recreate is refused beside them."""
+"""The defaults of Kubernetes. Stated, so that we own them and an apply of Recreate removes them: both are refused."""
 
 
 class Rollout(Struct, frozen=True):
-    """How far a Deployment is."""
+    """The state of a rollout. The defaults are those of a Deployment that does not exist."""
 
     wanted: int = 0
     ready: int = 0
     current: bool = False
-    """Whether all pods there are were made from the latest template."""
+    """Whether all existing pods are of the latest template."""
     settled: bool = False
-    """Whether there are as many pods as wanted, all from the latest template."""
+    """Whether there are as many pods as wanted, all of the latest template."""
     template: str = ""
-    """What changes whenever the pod template does."""
+    """A fingerprint of the pod template."""
     problem: Problem | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether every pod that is wanted is there, ready and of the latest template."""
+        """Whether all pods that are wanted exist, are ready and of the latest template."""
         return self.settled and self.ready == self.wanted
 
     @property
     def count(self) -> str:
-        """How many pods are ready, in words."""
+        """How many pods are ready, for a condition."""
         return ready_text(self.ready, self.wanted, complete=self.complete)
 
     def answers_for(self, checked: str) -> bool:
-        """Whether a pod would answer a request, and only pods of the latest template would.
+        """Return whether a request would be answered, and only by pods of the latest template.
 
-        While the number of pods changes, Kubernetes is a moment behind; if the template is the one that was checked
-        before, nothing else can answer.
+        While replicas change, the numbers are a moment behind. If the template is the one that was `checked` before,
+        there are no other pods.
         """
         return self.ready > 0 and (self.current or self.template == checked)
 
@@ -62,7 +61,7 @@ class Rollout(Struct, frozen=True):
 def child(
     resource: Resource, name: str, labels: Mapping[str, str], body: Json, replicas: Replicas | None = None
 ) -> Child:
-    """Return a child with the fields that every object has. Owner and namespace are added by the runtime."""
+    """Return a child with apiVersion, kind, name and labels. The runtime adds owner and namespace."""
     head = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -81,7 +80,7 @@ def deployment(
     strategy: str = "RollingUpdate",
     progress_deadline: int | None = None,
 ) -> Child:
-    """Return a Deployment. `progress_deadline` is how many seconds a change of its pods may take."""
+    """Return a Deployment. `progress_deadline` is in seconds; None: the default of Kubernetes."""
     spec = {
         "selector": {"matchLabels": dict(selector)},
         "strategy": _ROLLING_UPDATE if strategy == _ROLLING_UPDATE["type"] else {"type": strategy},
@@ -104,7 +103,7 @@ def service(
 
 
 def read_rollout(stored: Stored | None) -> Rollout:
-    """Read how far a Deployment is."""
+    """Return the state of the rollout of a Deployment; None is one that does not exist."""
     if stored is None:
         return Rollout()
     spec, status = stored.spec, stored.status
@@ -147,7 +146,7 @@ def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
 
 
 def available(rollout: Rollout, problem: Problem | None) -> Condition:
-    """State whether pods serve. A change that is stuck does not take away what still serves, but it is named."""
+    """Return the condition Available. A rollout that is stuck is named, but does not make it False while pods serve."""
     if rollout.complete and rollout.wanted == 0:
         return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
     if rollout.complete:
@@ -159,7 +158,7 @@ def available(rollout: Rollout, problem: Problem | None) -> Condition:
 
 
 def ready_text(ready: int, wanted: int, *, complete: bool) -> str:
-    """Return how many pods are ready."""
+    """Return how many pods are ready, for a condition."""
     if wanted == 0:
         return f"{ready} pods are still ready"
     if complete or ready < wanted:
