@@ -106,7 +106,7 @@ def test_a_word_that_is_no_json_is_no_word():
     report = fetch_report.report(pod(ended))
     assert report
     assert report.problem
-    assert report.problem.message == "the source is not there"
+    assert report.problem.message == "the source does not exist"
 
 
 def test_the_result_is_no_progress():

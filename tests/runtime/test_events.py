@@ -54,7 +54,7 @@ def test_another_problem_is_news():
 
 
 def test_a_recovery_is_news():
-    assert event_for_change(BROKEN, FINE) == (Reason.RECOVERED, "the trouble is over")
+    assert event_for_change(BROKEN, FINE) == (Reason.RECOVERED, "the problem is gone")
 
 
 def test_a_field_that_cannot_be_kept_is_news_although_the_object_is_ready():

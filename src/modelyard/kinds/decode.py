@@ -32,7 +32,7 @@ def decode(kind: Kind, stored: Stored) -> Object[Any]:
         raise _spec_invalid(error) from error
     for rule in kind.rules:
         if not _holds(rule, spec, stored.meta):
-            raise SpecInvalid(rule.field, "is not allowed like this", rule.message)
+            raise SpecInvalid(rule.field, "is not valid", rule.message)
     status = stored.part("status")
     before = status if isinstance(status, dict) else {}
     return Object(meta=stored.meta, spec=spec, before=before, memory=decode_memory(kind, before))
@@ -63,4 +63,4 @@ def _spec_invalid(error: msgspec.ValidationError) -> SpecInvalid:
     path = (match and match["path"]) or "$"
     wrong = (match and match["wrong"]) or str(error)
     field = re.sub(r"\[\.\.\.\]", "[]", path.replace("$", "spec", 1))
-    return SpecInvalid(field, wrong[:1].lower() + wrong[1:], "correct it; `kubectl explain` shows what it takes")
+    return SpecInvalid(field, wrong[:1].lower() + wrong[1:], "correct it; `kubectl explain` describes it")

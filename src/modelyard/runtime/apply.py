@@ -322,23 +322,23 @@ def _with_stored_owner(live: Stored, body: Json) -> Json:
 def outcome_of_error(error: KubeError) -> Outcome:
     """Return the outcome of a plan that ran into an error of the API server: stuck, or to be retried."""
     if isinstance(error, Forbidden) and _OWNER_UNKNOWN in error.message:
-        what = "the API server does not take children of this kind yet, because its definition is new"
-        problem = Problem(Reason.API_UNAVAILABLE, what, "wait for half a minute")
+        what = "the API server does not accept children of this new kind yet"
+        problem = Problem(Reason.API_UNAVAILABLE, what, "wait half a minute")
         return Outcome(problem=problem, requeue_after=NEW_KIND_WAIT)
     if isinstance(error, Forbidden) and error.by_role:
         # Retried, because an API server that has just started refuses every client until it has read the roles.
-        problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version again")
+        problem = Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version")
         return Outcome(problem=problem, retry=True, retry_after=1.0)
     if isinstance(error, Forbidden) and error.namespace_terminating:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_uid_mismatch(error):
         # Our own plans never change an immutable field: such a child was created by an earlier operator.
-        remedy = "delete that object, and it is made again" if "is immutable" in str(error) else "change what it names"
+        remedy = "delete that object; it is created again" if "is immutable" in str(error) else "change what is named"
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     return Outcome(
-        problem=Problem(Reason.API_UNAVAILABLE, f"the API server does not carry out changes: {error}"),
+        problem=Problem(Reason.API_UNAVAILABLE, f"the API server cannot carry out changes: {error}"),
         retry=True,
         retry_after=error.retry_after,
         is_news=not isinstance(error, StillBusy),
@@ -361,11 +361,11 @@ def _check_ownership(owner: Stored, live: Stored) -> None:
     what, other = f"{live.resource.kind} {live.meta.name}", live.meta.controller
     if other and other.kind == owner.resource.kind and other.name == owner.meta.name:
         raise Blocked(_left_behind(what), CLEANUP_WAIT)
-    holder = f"{other.kind} {other.name}" if other else "somebody else"
+    holder = f"belongs to {other.kind} {other.name}" if other else "was not created by Modelyard"
     problem = Problem(
         Reason.NAME_CONFLICT,
-        f"{what} exists already and belongs to {holder}",
-        "rename one of the two, or delete the other if nobody needs it; Modelyard does not touch it",
+        f"{what} already exists and {holder}",
+        "rename this object, or delete the other one if it is not needed; Modelyard never changes it",
     )
     raise Blocked(problem, NAME_TAKEN_WAIT)
 
@@ -376,7 +376,7 @@ def _controls(owner: Stored, live: Stored) -> bool:
 
 
 def _left_behind(what: str) -> Problem:
-    return Problem(Reason.WAITING_FOR_CLEANUP, f"{what} of an earlier object of this name is still being removed")
+    return Problem(Reason.WAITING_FOR_CLEANUP, f"{what} of an earlier object with this name is still being deleted")
 
 
 def _being_deleted(live: Stored) -> Problem:

@@ -158,7 +158,7 @@ class Controller:
             return Outcome()
         outcome = self._make_calls(item, plan, await self._applier.carry_out(stored, plan))
         for field in outcome.restored:
-            await self._events.record(stored, Reason.RESTORED, f"put back what somebody had changed: {field}")
+            await self._events.record(stored, Reason.RESTORED, f"restored what another client had changed: {field}")
         if self._is_hidden(item, outcome):
             return outcome
         said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
@@ -235,12 +235,12 @@ def _internal_error(error: Exception) -> Problem:
     return Problem(
         Reason.INTERNAL_ERROR,
         f"Modelyard failed on this object ({type(error).__name__})",
-        "the operator's log has the details; please report it",
+        "see the operator's log, and please report it",
     )
 
 
 def _skipped_finalizer_note(error: SpecInvalid) -> str:
-    return f"deleted without finalizing, because its spec is not valid any more ({error.field}: {error.wrong})"
+    return f"deleted without cleanup, because its spec is no longer valid ({error.field}: {error.wrong})"
 
 
 def _outcome_label(outcome: Outcome) -> str:

@@ -79,14 +79,15 @@ class Drift:
 def _not_kept(live: Stored, difference: str) -> Problem:
     return Problem(
         Reason.FIELD_NOT_KEPT,
-        f"the API server does not keep {difference} of {live.resource.kind} {live.meta.name} as it was written",
-        "look for an admission webhook that changes it, or a feature that this cluster has switched off",
+        f"the API server did not store {difference} of {live.resource.kind} {live.meta.name} as written",
+        "check for an admission webhook that changes it, or a disabled feature gate",
     )
 
 
 def _contested(live: Stored, difference: str) -> Problem:
+    child = f"{live.resource.kind} {live.meta.name}"
     return Problem(
         Reason.FIELD_CONTESTED,
-        f"somebody keeps changing {difference} of {live.resource.kind} {live.meta.name} (put back {MAX_REPAIRS} times)",
-        "find who else writes it (`kubectl get --show-managed-fields`) and stop one of the two",
+        f"another client keeps changing {difference} of {child} (restored {MAX_REPAIRS} times)",
+        "find it with `kubectl get --show-managed-fields`, and stop one of the two writers",
     )

@@ -41,7 +41,7 @@ class EventRecorder:
         uid = about.meta.uid
         told = event_for_change(about.status, after)
         if told is None and uid in self._with_problem and stored_condition(after, "Ready").get("status") == "True":
-            told = Reason.RECOVERED, "the trouble is over"
+            told = Reason.RECOVERED, "the problem is gone"
         if told is None:
             return
         if told[0] in PROBLEMS:
@@ -79,7 +79,7 @@ def event_for_change(before: Json, after: Json) -> tuple[Reason, str] | None:
         if reason and reason in PROBLEMS and is_other:
             return reason, str(new.get("message", ""))
         if new.get("status") == "True" and _as_reason(old.get("reason")) in PROBLEMS:
-            return Reason.RECOVERED, "the trouble is over"
+            return Reason.RECOVERED, "the problem is gone"
     return None
 
 

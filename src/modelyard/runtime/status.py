@@ -66,7 +66,7 @@ def paused(stored: Stored, now: str) -> Json:
     """Return the status of a paused object: the condition Paused, or nothing if it is there already."""
     if stored_condition(stored.status, "Paused"):
         return {}
-    said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to go on")
+    said = condition("Paused", Truth.TRUE, Reason.PAUSED, "remove the annotation modelyard.dev/paused to resume")
     return {"conditions": _conditions(stored, (said,), frozenset(), now)}
 
 

@@ -50,15 +50,13 @@ def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[C
 def _fields_ignored(found: Iterable[Problem]) -> Condition:
     message = ". ".join(problem.text for problem in found)
     if not message:
-        return condition(FIELDS_IGNORED, False, Reason.ALL_FIELDS_USED, "every field that is set has an effect")
+        return condition(FIELDS_IGNORED, False, Reason.ALL_FIELDS_USED, "all fields that are set have an effect")
     return condition(FIELDS_IGNORED, True, Reason.FIELD_IGNORED, message)
 
 
 def _vllm_valid(warned: tuple[Problem, ...]) -> Condition:
     if not warned:
-        return condition(
-            VLLM_SPEC_VALID, True, Reason.CONFIG_VALID, "vLLM is told everything that spec.vllmConfig says"
-        )
+        return condition(VLLM_SPEC_VALID, True, Reason.CONFIG_VALID, "all of spec.vllmConfig is passed to vLLM")
     return condition(VLLM_SPEC_VALID, False, warned[0].reason, ". ".join(problem.text for problem in warned))
 
 
@@ -69,7 +67,7 @@ def _memory_requested(spec: InferenceServiceSpec) -> Iterator[Condition]:
         return
     problem = Problem(
         Reason.MISSING_MEMORY_REQUEST,
-        f"{fields} needs memory of the node that the scheduler does not know of, so the pod may be killed",
+        f"{fields} needs node memory that is not requested, so the pod may be killed",
         "set spec.resources.hostMemory",
     )
     yield condition(MEMORY_REQUESTED, False, problem.reason, problem.text)
@@ -79,7 +77,7 @@ def _ignored(spec: InferenceServiceSpec, resolved: ResolvedPod | None) -> Iterat
     yield from _foreign_fields(spec)
     if spec.eviction_protection:
         yield _no_effect(
-            "spec.evictionProtection has no effect: it is for agents of Macs, and there is none yet", "remove it"
+            "spec.evictionProtection has no effect: it is for Macs, which are not supported yet", "remove it"
         )
     if resolved and spec.resources.gpu is not None and spec.resources.gpu != resolved.devices.count:
         yield _no_effect(
@@ -103,7 +101,7 @@ def _moved_port(spec: InferenceServiceSpec, port: int) -> Iterator[Problem]:
     if "extra_args" in honoured(ENGINES[spec.runtime]) and asked not in ("", str(port)):
         yield Problem(
             Reason.FIELD_IGNORED,
-            f"spec.extraArgs moves the server to port {asked}, and its probes and its Service use {port}",
+            f"spec.extraArgs moves the server to port {asked}, but its probes and its Service use {port}",
             "set spec.containerPort instead",
         )
 
@@ -130,7 +128,7 @@ def _foreign_fields(spec: InferenceServiceSpec) -> Iterator[Problem]:
     for engines, fields in groupby(sorted(foreign), key=lambda pair: pair[0]):
         named = _join_words([field for _, field in fields])
         yield _no_effect(
-            f"only {engines} can use {named}, and spec.runtime is {spec.runtime}",
+            f"only {engines} can use {named}, but spec.runtime is {spec.runtime}",
             "remove what has no effect, or choose another runtime",
         )
 
@@ -148,7 +146,7 @@ def _gpu_memory(devices: gpu.Devices) -> Iterator[Problem]:
         )
     elif devices.vendor != gpu.NVIDIA:
         yield _no_effect(
-            f"spec.resources.gpuMemory has no effect on GPUs of {devices.vendor}: nodes do not tell their memory",
+            f"spec.resources.gpuMemory has no effect on {devices.vendor} GPUs: no node label has their memory",
             "choose nodes with spec.nodeSelector",
         )
 
@@ -157,7 +155,7 @@ def _unused_model_fields(spec: InferenceServiceSpec, devices: gpu.Devices, hardw
     """Yield a problem for each GPU field of the Model without effect. A RuntimeClass may bring GPUs by itself."""
     if hardware.accelerator in _ON_GPUS and not devices.count and not spec.runtime_class_name:
         yield _no_effect(
-            f"hardware.accelerator of the Model is {hardware.accelerator}, but the pod asks for no GPU and computes on "
+            f"hardware.accelerator of the Model is {hardware.accelerator}, but the pod requests no GPU and runs on "
             "the CPU",
             "set spec.resources.gpu, or hardware.gpu.count of the Model",
         )
@@ -165,7 +163,7 @@ def _unused_model_fields(spec: InferenceServiceSpec, devices: gpu.Devices, hardw
     split = asked.sharding.layer_split if asked.sharding else ()
     if spec.runtime != "llamacpp" and (asked.layers > 0 or split):
         yield _no_effect(
-            "only llamacpp can use hardware.gpu.layers and hardware.gpu.sharding.layerSplit of the Model, and "
+            "only llamacpp can use hardware.gpu.layers and hardware.gpu.sharding.layerSplit of the Model, but "
             f"spec.runtime is {spec.runtime}",
             "remove them from the Model, or choose another runtime",
         )
@@ -177,7 +175,7 @@ def _metrics(spec: InferenceServiceSpec) -> Iterator[Problem]:
     for metric in spec.autoscaling.metrics if spec.autoscaling else ():
         if metric.type == "Resource" and not requested.get(metric.name):
             yield _no_effect(
-                f"the metric {metric.name} of spec.autoscaling cannot be worked out without a request",
+                f"the metric {metric.name} of spec.autoscaling needs a request",
                 f"set spec.resources.{metric.name}",
             )
         unused = metric.target_average_value if metric.type == "Resource" else metric.target_average_utilization

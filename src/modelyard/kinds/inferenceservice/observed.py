@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.inferenceservice.decide import ServiceDecision
 
 _REMEDIES = pod_problems.Remedies(
-    memory="raise spec.resources.memory, so that it gets a node that has enough",
-    room="free or add what is missing, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
+    memory="raise spec.resources.memory, so that it gets a node with enough",
+    room="free or add capacity, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
 _FINISHED = ("Failed", "Succeeded")
 _MUTATED_LISTS = ("tolerations",)
@@ -172,7 +172,7 @@ def shortage(pods: ObservedPods) -> Problem | None:
         return None
     return Problem(
         Reason.INSUFFICIENT_GPU,
-        f"no node that a pod may use has {waiting_for(pods)} left",
+        f"no node that a pod may use has {waiting_for(pods)} free",
         "it starts by itself when one has, and spec.priority decides who comes first; if such GPUs are free, compare "
         "spec.tolerations, spec.nodeSelector and spec.resources with their nodes",
     )
@@ -208,8 +208,8 @@ def _pod_problem(
     if preempted:
         return Problem(
             Reason.PREEMPTED,
-            "a pod had to make room for one of a higher priority",
-            "it starts again when there is room; raise spec.priority to keep its place",
+            "a pod was preempted by one with a higher priority",
+            "it starts again when there is room; raise spec.priority to prevent this",
         )
     if pods.waiting:
         return None if pods.waiting.missing_gpu else pod_problems.unschedulable(pods.waiting, _REMEDIES)
@@ -254,6 +254,6 @@ def _outdated_refusal(name: str) -> Problem:
     """Return the problem of a refusal from before the PriorityClass existed: there is only to wait."""
     return Problem(
         Reason.ROLLOUT_STUCK,
-        f"the cluster refused to create pods before there was a PriorityClass {name}",
-        "wait; Kubernetes tries again by itself, within minutes",
+        f"the cluster refused to create pods before the PriorityClass {name} existed",
+        "wait; Kubernetes retries within minutes",
     )

@@ -66,8 +66,8 @@ class PhaseFacts(Struct, frozen=True):
         """How many pods are ready, for a condition."""
         if self.old_pods_stopping and self.wanted:
             return (
-                f"{self.ready} of {self.wanted} pods are ready; those of before are still stopping and hold their GPUs "
-                "until they are gone. If they stay, look at their node"
+                f"{self.ready} of {self.wanted} pods are ready; the old ones are still stopping and hold their GPUs "
+                "until they are gone. If they stay, check their node"
             )
         return workloads.ready_text(self.ready, self.wanted, complete=self.complete)
 
@@ -100,7 +100,7 @@ TRANSIENT: Final = frozenset(
 """Problems that may go away by themselves."""
 
 _BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
-_BY_OTHERS: Final = "somebody scaled the Deployment to zero, not spec.replicas; scale it up to serve"
+_BY_OTHERS: Final = "another client scaled the Deployment to zero, not spec.replicas; scale it up to serve"
 
 
 def is_lasting(problem: Problem | None) -> bool:
@@ -115,7 +115,7 @@ def _because(problem: Problem | None) -> Why:
 
 def _under_way(facts: PhaseFacts) -> Why:
     if facts.outside_cluster:
-        return Why(Reason.WAITING_FOR_METAL_AGENT, "a Mac has to serve this model, and none has reported yet")
+        return Why(Reason.WAITING_FOR_METAL_AGENT, "this model needs a Mac, and no agent on one has reported yet")
     problem = facts.problem or facts.shortage
     return _because(problem) if problem else Why(Reason.CREATING, facts.count)
 
@@ -123,13 +123,13 @@ def _under_way(facts: PhaseFacts) -> Why:
 TABLE: Final = (
     Row(
         ServicePhase.PENDING,
-        "no pod is ready, and the Model is absent, may not be served, or is being prefetched",
+        "no pod is ready, and the Model does not exist, cannot be served, or is being prefetched",
         lambda facts: facts.ready == 0 and facts.model is not None,
         lambda facts: _because(facts.model),
     ),
     Row(
         ServicePhase.FAILED,
-        "no pod is ready, and there is a problem that waiting does not solve",
+        "no pod is ready, and there is a problem that does not pass by itself",
         lambda facts: facts.ready == 0 and (is_lasting(facts.obstacle) or is_lasting(facts.trouble)),
         lambda facts: _because(facts.obstacle or facts.trouble),
     ),
@@ -143,18 +143,18 @@ TABLE: Final = (
         ServicePhase.PROGRESSING,
         "no pod is wanted, and some are left",
         lambda facts: facts.scale_applied and facts.wanted == 0,
-        lambda _: Why(Reason.STOPPING, "no pod is wanted, and some are still there"),
+        lambda _: Why(Reason.STOPPING, "scaled to zero, and some pods are still stopping"),
     ),
     Row(
         ServicePhase.READY,
-        "all pods that are wanted are ready, all are of the latest template, and nothing stands in the way",
+        "all wanted pods are ready and of the latest template, and there is no problem",
         lambda facts: facts.complete and facts.problem is None,
         lambda facts: Why(Reason.INFERENCE_READY, facts.count),
     ),
     Row(ServicePhase.PROGRESSING, "some pods are ready", lambda facts: facts.ready > 0, _under_way),
     Row(
         ServicePhase.WAITING_FOR_GPU,
-        "no pod is ready, and the scheduler finds no node with enough GPUs for one",
+        "no pod is ready, and no node has enough free GPUs for one",
         lambda facts: facts.shortage is not None,
         lambda facts: _because(facts.trouble or facts.shortage),
     ),

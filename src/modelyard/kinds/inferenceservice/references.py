@@ -91,7 +91,7 @@ def _problem_of(reference: Reference, spec: InferenceServiceSpec, seen: Seen) ->
         return Problem(
             Reason.MODEL_INVALID,
             f"the spec of the Model {name} named by {field} is not valid",
-            f"look at its status with `kubectl describe model {name}` and correct it",
+            f"see `kubectl describe model {name}`, and correct it",
         )
     if problem := model_volumes.find_problem(reference.spec, seen) or _engine_mismatch(reference.spec, spec):
         return Problem(problem.reason, f"the Model {name} cannot be served: {problem.message}", problem.remedy)
@@ -107,7 +107,7 @@ def _prefetch_problem(name: str, stored: Stored) -> Problem | None:
     if current and status.get("phase") == "Failed":
         return _prefetch_failure(name, stored_condition(status, "Ready"))
     message = f"the weights of the Model {name} are being fetched"
-    return Problem(Reason.WAITING_FOR_MODEL, message, "wait; its status says how far it is")
+    return Problem(Reason.WAITING_FOR_MODEL, message, "wait; the status of the Model shows the progress")
 
 
 def _prefetch_failure(name: str, ready: Json) -> Problem:
@@ -116,7 +116,7 @@ def _prefetch_failure(name: str, ready: Json) -> Problem:
     return Problem(
         Reason(said) if said in PROBLEMS else Reason.PREFETCH_FAILED,
         f"the weights of the Model {name} could not be fetched: {ready.get('message', '')}",
-        "mend the Model; the fetch is tried again by itself",
+        "fix the Model; the fetch is retried",
     )
 
 

@@ -148,7 +148,7 @@ def degraded(known: PhaseFacts, verdict: Verdict) -> Condition:
     """Return the condition Degraded: whether something is wrong, with the cause and the next step."""
     if known.problem and known.problem.reason in PROBLEMS:
         return failing("Degraded", known.problem, Truth.TRUE)
-    return condition("Degraded", False, verdict.why.reason, "nothing is known to be wrong")
+    return condition("Degraded", False, verdict.why.reason, "no problem is known")
 
 
 def gpus(known: PhaseFacts, pods: ObservedPods, deployment: Stored | None) -> tuple[Condition, ...]:
@@ -177,7 +177,7 @@ def transfer(
         return (failing("ModelTransferHealthy", problem),)
     # That weights have arrived is worth a write of its own only if the status said before that they were on their way.
     if known.complete or (ends and (known.ready or known.trouble or _was_told(service))):
-        return (condition("ModelTransferHealthy", True, Reason.MODEL_TRANSFER_SUCCEEDED, "the weights are there"),)
+        return (condition("ModelTransferHealthy", True, Reason.MODEL_TRANSFER_SUCCEEDED, "the weights are in place"),)
     return (condition("ModelTransferHealthy", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "known once a pod is ready"),)
 
 

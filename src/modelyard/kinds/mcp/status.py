@@ -50,7 +50,7 @@ def report(said: dict[str, Any]) -> ServerReport:
 def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
     """Return the condition Available: whether pods are ready."""
     if seen.one(Owned(DEPLOYMENT)) is None:
-        return condition("Available", False, Reason.STARTING, "there is no Deployment")
+        return condition("Available", False, Reason.STARTING, "the Deployment does not exist yet")
     trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)))
     return workloads.available(rollout, trouble or rollout.problem)
 
@@ -58,9 +58,9 @@ def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
 def responding(answer: Answer | None, *, asked: bool) -> Condition:
     """Return the condition Responding: whether the server completes an MCP handshake."""
     if not asked:
-        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "asked once the pods are ready")
+        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_PODS, "checked once the pods are ready")
     if answer is None:
-        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_ANSWER, "the handshake is under way")
+        return condition("Responding", Truth.UNKNOWN, Reason.WAITING_FOR_ANSWER, "the handshake is in progress")
     return condition("Responding", answer.ok, answer.reason, answer.message)
 
 
@@ -89,7 +89,7 @@ def overall(outcome: Outcome, rollout: workloads.Rollout, pods: Condition, hello
         return condition("Ready", False, Reason(pods.reason), pods.message)
     if hello.status is not Truth.TRUE:
         return condition("Ready", False, Reason(hello.reason), hello.message)
-    return condition("Ready", True, Reason.READY, "the pods are ready and the server answers")
+    return condition("Ready", True, Reason.READY, "all pods are ready and the server responds")
 
 
 def url(mcp: Object[McpSpec]) -> str:

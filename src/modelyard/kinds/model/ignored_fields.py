@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 TYPE = "FieldsIgnored"
 
-_ONLY_MACS = "only an agent on a Mac uses it, with accelerator metal"
-_ONLY_PODS = "only pods use it, and accelerator metal means a Mac"
+_ONLY_MACS = "only used on a Mac, with accelerator metal"
+_ONLY_PODS = "only used by pods, and accelerator metal means a Mac"
 _NOTHING_FETCHED = "nothing is fetched from this source"
-_SERVICE_DECIDES = "only a note: the InferenceService has its own resources"
+_SERVICE_DECIDES = "informational: the resources of the InferenceService count"
 
 
 def fields_ignored(spec: ModelSpec, policy: Policy, gguf: GgufReport | None) -> Condition:
     """Return the condition FieldsIgnored."""
     found = [f"{field} ({why})" for field, why in (*_hardware(spec), *_fetching(spec, policy), *_notes(spec, gguf))]
     if not found:
-        return condition(TYPE, False, Reason.ALL_FIELDS_USED, "every field that is set has an effect")
-    return condition(TYPE, True, Reason.FIELD_IGNORED, f"without effect: {', '.join(found)}")
+        return condition(TYPE, False, Reason.ALL_FIELDS_USED, "all fields that are set have an effect")
+    return condition(TYPE, True, Reason.FIELD_IGNORED, f"no effect: {', '.join(found)}")
 
 
 def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
@@ -52,9 +52,9 @@ def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
     if gpu.enabled is not None and gpu.enabled != (gpu.count > 0):
         yield "spec.hardware.gpu.enabled", "spec.hardware.gpu.count alone decides how many GPUs a pod gets"
     if gpu.runtime and vendor(hardware) != AMD:
-        yield "spec.hardware.gpu.runtime", "only GPUs of amd leave a choice"
+        yield "spec.hardware.gpu.runtime", "only AMD GPUs have a choice"
     elif gpu.runtime == "vulkan":
-        yield "spec.hardware.gpu.runtime", "our image for GPUs of amd uses rocm; set spec.image of the InferenceService"
+        yield "spec.hardware.gpu.runtime", "our image for AMD GPUs uses ROCm; set spec.image of the InferenceService"
 
 
 def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:
@@ -76,7 +76,7 @@ def _unverified(spec: ModelSpec, source: Source) -> str:
     if isinstance(source, Claim):
         return _NOTHING_FETCHED
     if is_collection(source) and spec.format is not Format.GGUF:
-        return "one hash cannot vouch for many files; each is compared with what upstream says of it"
+        return "one hash cannot cover many files; each is compared with the hash that the source reports"
     return ""
 
 

@@ -70,11 +70,11 @@ def is_wanted(spec: ModelSpec, policy: Policy) -> bool:
 def obstacle(spec: ModelSpec, policy: Policy) -> str:
     """Return why weights cannot be prefetched; empty: they can."""
     if spec.hardware.accelerator is Accelerator.METAL:
-        return "a Mac outside the cluster has the weights"
+        return "the weights are on a Mac outside the cluster"
     if not isinstance(parse(spec.source), Web | Hub | S3):
         return "the weights are in the cluster already"
     if not policy.cache_path or policy.cache_mode is not CacheMode.SHARED:
-        return "this cluster has no cache that services share"
+        return "this cluster has no shared cache"
     return ""
 
 
@@ -141,8 +141,8 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
     said = str(_true_condition(job, "Failed").get("message", "")) if job else ""
     return reported or Problem(
         Reason.PREFETCH_FAILED,
-        f"the prefetch failed: {said[:512] or 'its Job does not say why'}",
-        "look at the Job with `kubectl describe job`; it is tried again every ten minutes",
+        f"the prefetch failed: {said[:512] or 'its Job gives no reason'}",
+        "see `kubectl describe job`; it is retried every ten minutes",
     )
 
 

@@ -69,7 +69,8 @@ def confirmed_by_job(reported: Presence) -> Presence:
     """Return the presence of weights whose prefetch is complete, even if the report of its pod is gone."""
     if reported.confirmed:
         return reported
-    said = condition(reported.condition.type, True, Reason.MODEL_PREFETCHED, "a Job has fetched and verified them")
+    message = "a Job has fetched and verified the weights"
+    said = condition(reported.condition.type, True, Reason.MODEL_PREFETCHED, message)
     return msgspec.structs.replace(reported, condition=said)
 
 
@@ -115,7 +116,7 @@ def model_state(
     if problem := prefetch.find_problem(seen) or (None if progress else reported):
         return _problem_state(ModelPhase.DOWNLOADING, problem)
     return ModelState(
-        ModelPhase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job fetches the weights into the cache"
+        ModelPhase.DOWNLOADING, Reason.PREFETCH_RUNNING, progress or "a Job is fetching the weights into the cache"
     )
 
 
@@ -127,7 +128,7 @@ def available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
     """Return reason and message of a Model that can be served: how pods get its weights."""
     reason, message = _available(spec, seen)
     absent = accelerator.missing_resource(spec, seen)
-    return reason, f"{message}; no node offers {absent}" if absent else message
+    return reason, f"{message}; no node has {absent}" if absent else message
 
 
 def _available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:

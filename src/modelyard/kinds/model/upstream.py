@@ -89,7 +89,7 @@ def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream
     asked = source_check(model, seen.policy)
     before = _stored_upstream(model)
     if asked is None:
-        why = "upstream is compared only where spec.source names one file that can be read without a Secret"
+        why = "the source is checked only if it is a single file that can be read without a Secret"
         return _with_condition(before, condition(TYPE, Truth.UNKNOWN, Reason.NOT_COMPARED, why))
     answer = seen.answer(asked)
     if answer is None or not answer.ok:
@@ -121,7 +121,7 @@ def _without_answer(answer: Answer | None, before: Upstream) -> Upstream:
 
 def _unknown() -> Condition:
     # The same message before the first answer and after a failed check, or a thousand Models would be written twice.
-    message = "upstream has not answered the operator, so its version is not known; pods fetch from it all the same"
+    message = "the source has not answered the operator, so its version is unknown; pods fetch from it anyway"
     return condition(TYPE, Truth.UNKNOWN, Reason.UPSTREAM_UNREACHABLE, message)
 
 
@@ -153,11 +153,11 @@ def _header(value: dict[str, Any]) -> GgufReport | None:
 
 
 def _in_sync() -> Condition:
-    return condition(TYPE, False, Reason.IN_SYNC, "upstream has the version that was seen first")
+    return condition(TYPE, False, Reason.IN_SYNC, "the source still has the same version")
 
 
 def _drifted(spec: ModelSpec) -> Condition:
-    remedy = "pods that start from now on fetch it"
+    remedy = "new pods fetch it"
     if spec.refresh_policy is RefreshPolicy.IF_NOT_PRESENT:
         remedy = "set spec.refreshPolicy to OnChange and restart the pods to use it"
-    return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"upstream has another version than before; {remedy}")
+    return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"the source has a new version; {remedy}")

@@ -132,20 +132,20 @@ def presence(model: Object[ModelSpec], seen: Seen) -> Presence:
     if problem := next((report.problem for report in reversed(reports) if report.problem), None):
         return Presence(failing(TYPE, problem), problem)
     return stored_presence(model, seen) or Presence(
-        condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, "no pod has fetched them yet")
+        condition(TYPE, Truth.UNKNOWN, Reason.NOT_REPORTED, "no pod has fetched the weights yet")
     )
 
 
 def _why_not_reported(spec: ModelSpec) -> str:
     if spec.hardware.accelerator is Accelerator.METAL:
-        return "a Mac outside the cluster has them"
-    return "they are on a claim, and whether they are there shows when a pod serves them"
+        return "the weights are on a Mac outside the cluster"
+    return "the weights are on a claim; whether they are complete shows when a pod serves them"
 
 
 def _fetched_by_pod(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
     before = str(model.before.get("sha256", "")) if is_same_source(model) else ""
     return Presence(
-        condition=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified them"),
+        condition=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified the weights"),
         sha256=report.sha256,
         size=size_text(report.bytes),
         etag=report.etag,

@@ -31,8 +31,8 @@ METRICS_GRACE = 120.0
 _SCALED_TO_ZERO = "ScalingDisabled"
 """The reason of an autoscaler whose Deployment was scaled to zero."""
 _REMEDIES = {
-    "FailedGetPodsMetric": "install an adapter for custom metrics that knows this one, or scale by cpu or memory",
-    "FailedGetResourceMetric": "install metrics-server, and check that the pods request what is measured",
+    "FailedGetPodsMetric": "install a custom metrics adapter that serves this metric, or scale by cpu or memory",
+    "FailedGetResourceMetric": "install metrics-server, and set requests for what is measured",
 }
 Count = Annotated[int, Meta(ge=1, le=1000)]
 
@@ -124,11 +124,11 @@ def conditions(before: Json, seen: Seen) -> tuple[Condition, ...]:
     if failed is None or (_grace_left(failed, before, seen.now) > 0 and not stored_condition(before, AUTOSCALED)):
         return ()
     # It names another pod every 15 seconds, and each would be a write of the status.
-    said = re.sub(r" of Pod \S+", "", str(failed.get("message", "")))[:512] or "no reason was given"
+    said = re.sub(r" of Pod \S+", "", str(failed.get("message", "")))[:512] or "no reason given"
     problem = Problem(
         Reason.AUTOSCALER_STUCK,
-        f"the number of pods does not follow the load: {said}",
-        _REMEDIES.get(str(failed.get("reason")), "look at it with `kubectl describe hpa`"),
+        f"the autoscaler does not work: {said}",
+        _REMEDIES.get(str(failed.get("reason")), "see `kubectl describe hpa`"),
     )
     return (failing(AUTOSCALED, problem),)
 

@@ -31,8 +31,8 @@ DRAFT: Final = "draft"
 DRAFT_CONTAINER: Final = f"{DRAFT}-{CONTAINER}"
 
 REMEDIES: Final = pod_problems.Remedies(
-    memory="free memory on its node, or raise what a LimitRange of the namespace gives to containers",
-    room="free or add what is missing, or set spec.prefetchTolerations",
+    memory="free memory on its node, or raise the limit that a LimitRange of the namespace sets",
+    room="free or add capacity, or set spec.prefetchTolerations",
 )
 
 _SIGNALS: Final = 128
@@ -57,37 +57,37 @@ FAILURES: Final[Mapping[int, Failure]] = {
     ),
     Code.AUTH: Failure(
         Reason.MODEL_SOURCE_UNAUTHORIZED,
-        "the source does not let us read it",
+        "the source denies access",
         "check the credentials",
         field="spec.sourceSecretRef of the Model, or spec.source itself if it is a plain URL",
     ),
     Code.NOT_FOUND: Failure(
-        Reason.MODEL_SOURCE_NOT_FOUND, "the source is not there", "correct it", field="spec.source of the Model"
+        Reason.MODEL_SOURCE_NOT_FOUND, "the source does not exist", "correct it", field="spec.source of the Model"
     ),
     Code.CHECKSUM: Failure(
         Reason.MODEL_CHECKSUM_MISMATCH,
-        "the weights are not those that were expected",
+        "the weights do not have the expected hash",
         "check the hash",
         field="spec.sha256 of the Model",
     ),
     Code.NO_SPACE: Failure(
-        Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume has no room for the weights", "enlarge the volume"
+        Reason.MODEL_TRANSFER_OUT_OF_SPACE, "the volume is too small for the weights", "enlarge the volume"
     ),
     Code.NOT_WRITABLE: Failure(
         Reason.MODEL_VOLUME_NOT_WRITABLE,
-        "the volume for the weights cannot be written",
-        "set a group that may",
+        "the volume for the weights is not writable",
+        "set a group with write access",
         field="fsGroup of spec.podSecurityContext",
     ),
     Code.REFUSED: Failure(
         Reason.MODEL_SOURCE_REFUSED,
         "the downloader refuses the source",
-        f"read its output with `kubectl logs -c {CONTAINER} POD`",
+        f"see `kubectl logs -c {CONTAINER} POD`",
     ),
     Code.TRANSIENT: Failure(
         Reason.MODEL_SOURCE_UNREACHABLE,
         "the source cannot be reached",
-        "it is tried again; check the network if this stays",
+        "the download is retried; check the network if this persists",
     ),
 }
 """By exit code, as docs/guides/fetch.md lists them."""

@@ -85,7 +85,7 @@ def engine_mismatch(spec: ModelSpec, loads: Loads, *, skip_init: bool) -> Proble
         return None
     if loads is Loads.ITSELF:
         remedy = "write org/repo or pvc://claim/path in the Model's spec.source, or choose another runtime"
-        return Problem(Reason.SOURCE_UNFIT, "this runtime loads from the hub or from a claim only", remedy)
+        return Problem(Reason.SOURCE_UNFIT, "this runtime loads only from the hub or from a claim", remedy)
     if skip_init and not (isinstance(source, Web) and loads is Loads.FILE):
         remedy = "remove spec.skipModelInit from the service"
         return Problem(Reason.SOURCE_UNFIT, "this runtime cannot load the Model's spec.source by itself", remedy)
@@ -115,7 +115,7 @@ def _source_problem(spec: ModelSpec, source: Source, seen: Seen) -> Problem | No
     if fetch_container.is_incomplete_split(source):
         return Problem(
             Reason.SOURCE_UNFIT,
-            "spec.source names one part of a split model, and the other parts cannot be fetched with it",
+            "spec.source names one part of a split model, and the other parts cannot be found from it",
             "use hf://org/repo/FIRST-PART, s3://bucket/folder/FIRST-PART or pvc://claim/FIRST-PART",
         )
     return _local_problem(source, seen.policy.local_roots) if isinstance(source, Local) else None
@@ -125,7 +125,7 @@ def claim_problem(name: str, field: str, seen: Seen) -> Problem | None:
     """Return why a claim that a field names cannot be mounted; None: it can, as far as is known."""
     claim = seen.one(Named(VOLUME_CLAIM, name))
     if claim is None:
-        message = f"the claim {name} that {field} names does not exist in this namespace"
+        message = f"the claim {name} named by {field} does not exist in this namespace"
         return Problem(Reason.PVC_NOT_FOUND, message, f"create it, or correct {field}")
     if claim.status.get("phase") == "Lost":
         message = f"the claim {name} has lost its volume"
@@ -138,8 +138,8 @@ def _local_problem(source: Local, roots: Sequence[str]) -> Problem | None:
         return None
     return Problem(
         Reason.SOURCE_NOT_ALLOWED,
-        f"the path {source.path} of nodes is not below a folder that local sources may be in",
-        "move the file, or let an administrator name its folder in --allowed-host-path-roots",
+        f"the path {source.path} is not in a folder that local sources may use",
+        "move the file, or ask an administrator to add its folder to --allowed-host-path-roots",
     )
 
 

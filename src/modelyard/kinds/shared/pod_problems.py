@@ -43,14 +43,12 @@ class Remedies(Struct, frozen=True):
     """Remedies that name fields, which differ between kinds."""
 
     memory: str = "raise spec.resources.limits.memory"
-    room: str = "free or add what is missing, or lower spec.resources.requests"
+    room: str = "free or add capacity, or lower spec.resources.requests"
 
 
 DEFAULT_REMEDIES = Remedies()
-_VOLUME_REMEDY = "see what its claims wait for with `kubectl describe pvc`; their storage class may be missing"
-_CLAIM_DELETED_REMEDY = (
-    "set spec.replicas of all services that use it to 0 until it is gone; it goes when no pod uses it"
-)
+_VOLUME_REMEDY = "check its claims with `kubectl describe pvc`; their storage class may be missing"
+_CLAIM_DELETED_REMEDY = "set spec.replicas of all services that use the claim to 0 until it is deleted"
 
 
 def first_problem(pods: Iterable[Stored], remedies: Remedies = DEFAULT_REMEDIES) -> Problem | None:
@@ -74,8 +72,8 @@ def node_problem(pod: Stored) -> Problem | None:
         return None
     return Problem(
         Reason.NODE_NOT_READY,
-        f"a pod is on the node {spec.get('nodeName', '')}, which is not ready or does not report",
-        "mend the node; Kubernetes replaces the pod after five minutes, if there is another place for it",
+        f"a pod is on the node {spec.get('nodeName', '')}, which is not ready",
+        "fix the node, or wait: Kubernetes replaces the pod after five minutes if another node has room",
     )
 
 
@@ -96,11 +94,11 @@ def repeated_failure(pods: Sequence[Stored]) -> Problem | None:
     status = max(pods, key=lambda pod: pod.meta.creation_timestamp or "").status
     # After the first sentence come amounts, which differ each time.
     said = re.split(r"\.\s|, requested:", str(status.get("message", "")))[0].rstrip(".")
-    cause = ": ".join(part for part in (str(status.get("reason", "")), said[:512]) if part) or "no reason was given"
+    cause = ": ".join(part for part in (str(status.get("reason", "")), said[:512]) if part) or "no reason given"
     return Problem(
         Reason.PODS_FAILING,
         f"pods fail one after the other ({cause})",
-        "mend the node that they are on, or keep them off it with spec.nodeSelector",
+        "fix their node, or avoid it with spec.nodeSelector",
     )
 
 
@@ -155,7 +153,7 @@ def _image_remedy(reason: str, message: str) -> str:
 def _config_problem(container: str, message: str) -> Problem:
     # The kubelet adds the name of the pod. The next pod has another, and the same problem would be written again.
     message = re.sub(r"\s*\(pod: .*$", "", message, flags=re.DOTALL)
-    remedy = "correct what the message names"
+    remedy = "fix what the message names"
     if "runAsNonRoot" in message or "non-root" in message:
         remedy = "set podSecurityContext.runAsUser to a number other than 0, or use an image that does not run as root"
     return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
@@ -166,14 +164,14 @@ def crash_problem(container: str, terminated: Json, remedies: Remedies) -> Probl
     if terminated.get("reason") == _KILLED_FOR_MEMORY:
         return Problem(
             Reason.OUT_OF_MEMORY,
-            f"container {container} was killed because it ran out of memory",
+            f"container {container} ran out of memory and was killed",
             remedies.memory,
         )
     code = terminated.get("exitCode", "unknown")
     return Problem(
         Reason.CRASH_LOOP,
         f"container {container} keeps exiting (exit code {code})",
-        f"read its output with `kubectl logs --previous -c {container} POD`",
+        f"see `kubectl logs --previous -c {container} POD`",
     )
 
 
@@ -185,7 +183,7 @@ def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:
 def unschedulable(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return the problem of a pod for which the scheduler finds no node."""
     remedy = _volume_remedy(placement) or remedies.room
-    return Problem(Reason.UNSCHEDULABLE, f"no node can take a pod: {placement.message[:512]}", remedy)
+    return Problem(Reason.UNSCHEDULABLE, f"no node can run a pod: {placement.message[:512]}", remedy)
 
 
 def _volume_remedy(placement: scheduling.Placement) -> str:

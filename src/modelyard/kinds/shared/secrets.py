@@ -43,7 +43,7 @@ def find_problem(seen: Seen, name: str, keys: Sequence[str], field: str) -> Prob
         return Problem(
             Reason.SECRET_KEY_MISSING,
             f"the Secret {name} lacks {' and '.join(absent)}",
-            "add what is missing, or name another Secret",
+            "add the missing keys, or name another Secret",
         )
     return None
 

@@ -127,7 +127,7 @@ def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
         return Problem(
             Reason.PODS_REFUSED,
             f"the cluster refuses to create pods: {failure.get('message', '')}",
-            "remove what the message names, or ask whoever runs the cluster",
+            "fix what the message names, or ask the administrator of the cluster",
         )
     if spec.get("paused") and status.get("updatedReplicas", 0) < max(1, status.get("replicas", 0)):
         return Problem(
@@ -140,7 +140,7 @@ def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
         return Problem(
             Reason.ROLLOUT_STUCK,
             "the pods of the latest change did not become ready in time",
-            "look at the pods with `kubectl describe pod`",
+            "see `kubectl describe pod`",
         )
     return None
 
@@ -163,4 +163,4 @@ def ready_text(ready: int, wanted: int, *, complete: bool) -> str:
         return f"{ready} pods are still ready"
     if complete or ready < wanted:
         return f"{ready} of {wanted} pods are ready"
-    return f"{wanted} of {wanted} pods are ready, but some are yet to be replaced or removed"
+    return f"{wanted} of {wanted} pods are ready, but old ones are still being replaced"
