@@ -20,7 +20,7 @@ def programs(assets: Path) -> None:
     os.environ.setdefault("KUBEBUILDER_ASSETS", str(assets))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
     """Two services, yard and yard-green, with two replicas each; things of other kinds, and a service elsewhere."""
     folder = tmp_path_factory.mktemp("yard")

@@ -94,8 +94,9 @@ async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for
         await yard.apply(service("aside", "yard", endpoint={"port": port}))
         await yard.until_ready("aside")
         async with asyncio.timeout(SECONDS):
-            while f":{port + 30_000}/v1/chat/completions" not in (await command("status", f"--dir={yard.path}"))[1]:
+            while port + 30_000 not in ports_in_use(yard):
                 await asyncio.sleep(0.1)
+        assert f":{port + 30_000}/v1/chat/completions" in (await command("status", f"--dir={yard.path}"))[1]
     await yard.kubectl("delete", "inferenceservice", "aside")
 
 
@@ -168,6 +169,10 @@ async def test_detached_a_service_that_does_not_serve_is_named(tmp_path: Path) -
         "modelyard: not ready: InferenceService broken; it goes on in the background, see `modelyard status`\n"
     )
     assert (await command("down", where))[0] == 0
+
+
+def ports_in_use(yard: Yard) -> set[int]:
+    return {place.port for places in yard.folder.places().values() for place in places.values()}
 
 
 def port_pair() -> int:

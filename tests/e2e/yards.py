@@ -8,13 +8,17 @@ import os
 import shlex
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import yaml
 
+from modelyard.core.resources import DEPLOYMENT, POD
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
+from modelyard.kinds.model import MODEL
+from modelyard.local.raw_client import RawClient, RawClientError
 from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[1] / "data"
 SECONDS = 120.0
 COMMAND = (sys.executable, "-m", "modelyard")
+_RESOURCES = {one.kind.lower(): one for one in (POD, DEPLOYMENT, MODEL.resource, INFERENCE_SERVICE.resource)}
 NAMED = {"yard": "I am Yard, ", "yard-green": "I am Yard Green, "}
 
 Json = dict[str, Any]
@@ -133,16 +138,21 @@ class Yard:
         return process.returncode, output.decode(), complaint.decode()
 
     async def kubectl_process(self, *args: str, **env: str) -> asyncio.subprocess.Process:
-        record = self.folder.read_record()
-        assert record
         return await asyncio.create_subprocess_exec(
-            f"{record.assets}/kubectl",
+            f"{await self._programs()}/kubectl",
             *args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "KUBECONFIG": str(self.folder.kubeconfig), **env},
         )
+
+    async def _programs(self) -> str:
+        """Wait until it tells where its programs are, a moment after all of them run."""
+        async with asyncio.timeout(SECONDS):
+            while not ((record := self.folder.read_record()) and record.assets):
+                await asyncio.sleep(0.05)
+        return record.assets
 
     async def apply(self, *objects: Json) -> None:
         await self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
@@ -153,18 +163,20 @@ class Yard:
             await self.until(_is_ready, "inferenceservice", name)
 
     async def until(self, holds: Any, kind: str, name: str) -> Json:
-        """Wait until something holds of an object, and return it."""
+        """Wait until something holds of an object, and return it. To ask `kubectl` again and again takes a core."""
         body: Json = {}
+        admin, path = RawClient(self.folder.kubeconfig), _RESOURCES[kind].path("default", name)
         try:
             async with asyncio.timeout(SECONDS):
-                while True:
-                    code, output, _ = await self.try_kubectl("get", kind, name, "-o", "json")
-                    body = json.loads(output) if code == 0 else {}
-                    if body and holds(body):
-                        return body
-                    await asyncio.sleep(0.1)
+                while not (body and holds(body)):
+                    await asyncio.sleep(0.05)
+                    with suppress(RawClientError):
+                        body = await admin.get(path)
         except TimeoutError:
             raise AssertionError(f"{kind} {name} stays {json.dumps(body.get('status'), indent=1)}") from None
+        finally:
+            await admin.close()
+        return body
 
     async def url(self, name: str, port: int = 8080) -> str:
         spec = json.loads(await self.kubectl("get", "service", name, "-o", "json"))["spec"]
