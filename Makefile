@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 ASSETS = $$($(PYTHON) controlplane/build.py)
+# Tests start hundreds of interpreters: also where compiled files are not wanted beside the sources, they are kept.
+COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
+PYTEST = KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(COMPILED) $(BIN)/python -m pytest -n auto
 
 .PHONY: up test check format generate bench cluster controlplane-path lock clean
 
@@ -11,7 +14,7 @@ up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods a
 	@exec $(BIN)/modelyard up $(ARGS)
 
 test: check ## everything: lint, types, contracts, and all tests on a real control plane
-	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m pytest -n 2
+	$(PYTEST) $(ARGS)
 
 check: $(READY) ## lint, types, import contracts
 	$(BIN)/ruff check .

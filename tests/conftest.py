@@ -1,4 +1,4 @@
-"""What all tests share: one real cluster for the whole run, a namespace and a `kubectl` for each test."""
+"""What all tests share: one real cluster for each process of a run, a namespace and a `kubectl` for each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 from controlplane import build
 from modelyard.core.resources import DEPLOYMENT, EVENT, JOB, POD
@@ -21,9 +20,11 @@ from tests.support.accounts import until_children_are_taken
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
 from tests.support.recorder import Recorder, recording
+from tests.support.shares import Shares, processes, turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from xdist.remote import Producer
@@ -42,20 +43,23 @@ _ACCOUNT_SECONDS = 120.0
 """After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
 _BUSY = (*(kind.resource for kind in ALL), DEPLOYMENT, JOB, POD)
 """What may be in the namespace of a test and makes work: for operators, controllers and the simulated node."""
-_TOGETHER = {"api": "cluster", "faults": "cluster", "e2e": "machine", "local": "machine"}
 
 
-class Halves(LoadScopeScheduling):
-    """Keeps together what shares a cluster, and what takes addresses of this machine; all else fills the gaps."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.split("/")[1]
-        return _TOGETHER.get(folder, nodeid)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes `-n auto` means."""
+    return processes()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Halves:
-    """Hand out the tests of `make test`, which runs in two processes."""
-    return Halves(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Shares:
+    """Hand out the tests of a run in several processes."""
+    config.option.loadscopereorder = False  # it would put first what has many tests, and not what takes long
+    return Shares(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests of a process in the order in which they are handed out."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: turn(item.nodeid))
 
 
 class Kubectl(Protocol):
@@ -166,9 +170,14 @@ def watched_resources() -> tuple[Resource, ...]:
     return tuple(dict.fromkeys((*made, POD, EVENT)))
 
 
+def recording_all(cluster: Cluster, namespace: str) -> AbstractAsyncContextManager[Recorder]:
+    """Record everything that our kinds cause in a namespace."""
+    return recording(cluster.controlplane.admin, watched_resources(), namespace)
+
+
 @pytest.fixture
 async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
     """The history of everything that happens in the namespace; what must always hold is checked at the end."""
-    async with recording(cluster.controlplane.admin, watched_resources(), namespace) as running:
+    async with recording_all(cluster, namespace) as running:
         yield running
     running.assert_invariants()
