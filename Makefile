@@ -7,14 +7,21 @@ ASSETS = $$($(PYTHON) controlplane/build.py)
 # Tests start hundreds of interpreters: also where compiled files are not wanted beside the sources, they are kept.
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
 PYTEST = KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(COMPILED) $(BIN)/python -m pytest -n auto
+SECONDS ?= 600
 
-.PHONY: up test check format generate bench cluster controlplane-path lock clean
+.PHONY: up test quick soak check format generate bench cluster controlplane-path lock clean
 
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
 
 test: check ## everything: lint, types, contracts, and all tests on a real control plane
 	$(PYTEST) $(ARGS)
+
+quick: $(READY) ## the inner loop: tests without a cluster, and one life of each kind
+	$(PYTEST) -m quick $(ARGS)
+
+soak: $(READY) ## random runs of SECONDS each, which print their SEED
+	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
 check: $(READY) ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import secrets
 import signal
 from contextlib import asynccontextmanager
 from functools import partial
@@ -20,7 +22,7 @@ from tests.support.accounts import until_children_are_taken
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
 from tests.support.recorder import Recorder, recording
-from tests.support.shares import Shares, processes, turn
+from tests.support.shares import Shares, folder_of, processes, turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 # The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
 settings.register_profile("modelyard", derandomize=True, deadline=None)
+settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("modelyard")
 
 # Whoever was started in the background by a script ignores Ctrl-C, and so would every process that a test starts.
@@ -43,6 +46,25 @@ _ACCOUNT_SECONDS = 120.0
 """After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
 _BUSY = (*(kind.resource for kind in ALL), DEPLOYMENT, JOB, POD)
 """What may be in the namespace of a test and makes work: for operators, controllers and the simulated node."""
+_PURE = ("core", "docs", "engines", "kinds", "manifests", "runtime")
+"""The folders whose tests belong to `make quick`, but for those that ask for a cluster."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make soak` say how long, and which run to repeat."""
+    parser.addoption("--seconds", type=float, default=60.0, help="how long each soak test runs")
+    parser.addoption("--seed", type=int, help="what soak tests choose by, to repeat a run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose a seed before other processes start, which get the same."""
+    if config.option.seed is None:
+        config.option.seed = secrets.randbelow(2**32)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Print the seed of a run that has use for it."""
+    return [f"seed: {config.option.seed}"] if config.option.markexpr.startswith("soak") else []
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -56,8 +78,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Shares:
     return Shares(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of a process in the order in which they are handed out."""
+    """Mark what is quick, before tests are chosen by their marks."""
+    for item in items:
+        if folder_of(item.nodeid) in _PURE and not (item.get_closest_marker("soak") or "assets" in item.fixturenames):
+            item.add_marker("quick")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn(item.nodeid))
 
@@ -181,3 +207,15 @@ async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIt
     async with recording_all(cluster, namespace) as running:
         yield running
     running.assert_invariants()
+
+
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest) -> float:
+    """How long a soak test runs."""
+    return float(request.config.getoption("--seconds"))
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """What a soak test chooses by."""
+    return random.Random(int(request.config.getoption("--seed")))

@@ -44,6 +44,7 @@ GARBAGE_SECONDS = 90.0
 """The garbage collector of Kubernetes learns of a new kind of owner only after half a minute."""
 
 
+@pytest.mark.quick
 async def test_a_model_and_its_service_are_ready_after_five_writes_and_then_left_alone(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
@@ -92,6 +93,7 @@ async def test_kubectl_shows_both(cluster: Cluster, namespace: str, recorder: Re
     assert row.split()[:4] == ["tiny", "Ready", "0", "cpu"]
 
 
+@pytest.mark.quick
 async def test_an_edit_rolls_out_and_what_it_drops_disappears(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:

@@ -27,6 +27,7 @@ GARBAGE_SECONDS = 90.0
 FIVE_WRITES = {"create deployments": 1, "create services": 1, "patch mcps/status": 3}
 
 
+@pytest.mark.quick
 async def test_it_becomes_ready_with_two_children_and_three_status_writes(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
@@ -51,6 +52,7 @@ async def test_kubectl_shows_it(cluster: Cluster, namespace: str, recorder: Reco
     assert row.split()[:5] == ["tools", "true", url, "2", "Ready"]
 
 
+@pytest.mark.quick
 async def test_an_edit_rolls_out_and_what_it_drops_disappears(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:

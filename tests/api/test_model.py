@@ -129,6 +129,7 @@ async def test_kubectl_shows_it(cluster: Cluster, namespace: str, recorder: Reco
 
 
 @pytest.mark.usefixtures("curious")
+@pytest.mark.quick
 async def test_it_becomes_ready_with_one_write_and_a_dead_upstream_costs_no_more(
     cluster: Cluster, namespace: str, recorder: Recorder, upstream: Upstream
 ) -> None:
@@ -172,6 +173,7 @@ async def test_another_version_upstream_is_noticed_and_so_is_the_way_back(
 
 
 @pytest.mark.usefixtures("operator")
+@pytest.mark.quick
 async def test_another_source_is_another_model(cluster: Cluster, namespace: str, recorder: Recorder) -> None:
     admin, other = cluster.controlplane.admin, "https://weights.invalid/other.gguf"
     await create(admin, namespace, source=NOBODY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
 
@@ -327,8 +328,21 @@ class Schedule:
         assert self.owed == set(), "these never got their turn"
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(20))
 async def test_no_key_is_lost_doubled_or_early_in_any_order_of_events(seed: int):
+    await run_schedule(seed)
+
+
+@pytest.mark.soak
+async def test_no_key_is_lost_doubled_or_early_in_all_orders_that_there_is_time_for(
+    seconds: float, chance: random.Random
+):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await run_schedule(chance.getrandbits(32))
+
+
+async def run_schedule(seed: int) -> None:
     schedule = Schedule(seed)
     for _ in range(200):
         await schedule.step()
