@@ -22,7 +22,7 @@ from rich.text import Text
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.query import query_rows
 from modelyard.local.up.run import UpRequest, run
-from modelyard.local.up.screen import Screen, hints, question, report
+from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.state_folder import StateFolder, default_path
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "up.svg"
@@ -43,18 +43,20 @@ async def main() -> None:
     canvas.export_text()
     canvas.print(Text("$ make up", "bold"))
     canvas.print(screen.picture())
-    report(canvas, (), hints(rows, folder.kubeconfig, record.assets)[-4:])
-    url = next(row.url for row in rows if row.url)
-    canvas.print(Text(f"$ {question(url)}", "bold"))
-    canvas.print(Text(await answer(url), "green"))
+    lines = hints(rows, folder.kubeconfig, record)
+    report(canvas, (), [line for line in lines if not line.startswith(("Ask it:", "  curl"))])
+    asked = next(line for line in lines if line.startswith("  curl")).strip()
+    canvas.print(Text(f"$ {asked}", "bold"))
+    canvas.print(Text(await answer(asked), "green"))
     PICTURE.write_text(without_fonts(canvas.export_svg(title="Modelyard")))
     running.cancel()
     await asyncio.wait([running])
 
 
-async def answer(url: str) -> str:
+async def answer(asked: str) -> str:
     """Return what the printed question is answered with, shortened to what matters."""
-    data = shlex.split(question(url))[-1]
+    words = shlex.split(asked)
+    url, data = words[2], words[-1]
     headers = {"Content-Type": "application/json"}
     async with aiohttp.request("POST", url, data=data, headers=headers) as said:
         message = (await said.json())["choices"][0]["message"]

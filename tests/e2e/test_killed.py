@@ -23,6 +23,7 @@ PARTS = {
     "operator": "modelyard.local.lifeline modelyard run",
     "reaper": "modelyard.local.node.process.reaper_process",
     "engine": "modelyard.local.llama_server",
+    "door": "/door/routes.json",
 }
 
 
@@ -104,6 +105,7 @@ async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(ro
         while pid_of(robust, part) in (0, before):
             await asyncio.sleep(0.05)
     assert (await robust.answer("yard")).startswith(NAMED["yard"])
+    assert (await robust.answer_at_door("yard")).startswith(NAMED["yard"])
     await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")
     await robust.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "yard")
     await robust.kubectl("scale", "inferenceservice/yard", "--replicas=1")

@@ -20,14 +20,16 @@ async def test_our_own_model_answers_the_printed_question_and_the_next_starts_go
         said = yard.output.read_text()
         assert (await send_printed(said)).startswith(NAMED["yard"])
         assert f"export KUBECONFIG={tmp_path}/state/kubeconfig" in said
+        door = yard.door
         assert "InferenceService  yard  Ready  1/1    InferenceReady  http://127.96." in said
-        steps = ("programs", "API server", "definitions", "controllers", "node", "operator")
+        steps = ("programs", "API server", "definitions", "controllers", "node", "door", "operator")
         assert all(f"  {step}: " in said for step in steps)
         first = await yard.kubectl(*uids)
         weights = {file: file.stat().st_mtime_ns for file in (yard.path / "volumes").rglob("*.gguf") if file.is_file()}
     assert weights
     async with running_yard(tmp_path / "state") as yard:
         assert await yard.kubectl(*uids) == first
+        assert yard.door == door
         assert {file: file.stat().st_mtime_ns for file in weights} == weights
         assert (await yard.ask("yard")).startswith(NAMED["yard"])
         await yard.kubectl("scale", "inferenceservice", "yard", "--replicas=0")

@@ -22,7 +22,7 @@ from modelyard.local.raw_client import RawClient, RawClientError
 from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 DATA = Path(__file__).parents[1] / "data"
 SECONDS = 120.0
@@ -188,12 +188,17 @@ class Yard:
 
     async def answer(self, name: str) -> str:
         """Ask a service until it answers: who is ready is not reached before Kubernetes has told everybody."""
-        async with asyncio.timeout(SECONDS):
-            while True:
-                try:
-                    return await self.ask(name)
-                except (OSError, aiohttp.ClientError, AssertionError):
-                    await asyncio.sleep(0.1)
+        return await _until_answered(lambda: self.ask(name))
+
+    async def answer_at_door(self, model: str) -> str:
+        """Ask for a model at the one address for all models until it answers."""
+        return await _until_answered(lambda: ask(f"{self.door}/chat/completions", "Which model are you?", model=model))
+
+    @property
+    def door(self) -> str:
+        """The one address for all models, as it was printed."""
+        line = next(line for line in self.output.read_text().splitlines() if "export OPENAI_BASE_URL=" in line)
+        return line.split()[1].removeprefix("OPENAI_BASE_URL=")
 
     async def until_said(self, words: str) -> None:
         """Wait until it has printed this."""
@@ -220,6 +225,15 @@ class Yard:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"still there: {left}") from None
+
+
+async def _until_answered(asking: Callable[[], Awaitable[str]]) -> str:
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                return await asking()
+            except (OSError, aiohttp.ClientError, AssertionError):
+                await asyncio.sleep(0.1)
 
 
 def _is_ready(body: Json) -> bool:

@@ -30,9 +30,15 @@ def up(
     folder: Dir = None,
     detach: Annotated[bool, typer.Option("--detach", help="Go on in the background once all is settled.")] = False,
     images: Annotated[Path | None, typer.Option(help="A file that says which programs stand in for images.")] = None,
+    door_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="The port of the one address for all models. Left out: as last time, or 11400."
+        ),
+    ] = None,
 ) -> None:
     """Serve models on this machine: a real Kubernetes API, and pods as processes. Ctrl-C stops it."""
-    _commands().up(file or (), model, folder, images, detached=detach)
+    _commands().up(file or (), model, folder, images, door_port, detached=detach)
 
 
 def down(folder: Dir = None) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _RANGE = range(15_000, 32_000)
 _TRIES = 200
 
-_PortNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+PortNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+"""A TCP port, as a file may hold it."""
 
 
 class NoFreePort(ModelyardError):
@@ -39,7 +40,7 @@ def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
 def _kept(file: Path) -> dict[str, int]:
     """Return the ports of the last start; empty: there is no file, or a damaged one. Others do as well."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, _PortNumber])
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, PortNumber])
     except (FileNotFoundError, msgspec.MsgspecError):
         return {}
 

@@ -6,18 +6,18 @@ import io
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
+from msgspec import structs
 from rich.console import Console
 
 from modelyard.local.up.rows import Row
 from modelyard.local.up.screen import Screen, hints, question, report
-
-if TYPE_CHECKING:
-    import pytest
+from modelyard.local.up.state_folder import UpRecord
 
 URL = "http://127.96.1.2:8080/v1/chat/completions"
 READY = Row("InferenceService", "yard", "Ready", "1/1", "InferenceReady", URL, "", True, True, True)
+DOOR = "http://127.0.0.1:11400/v1"
 BROKEN = Row("InferenceService", "green", "Failed", "0/1", "CrashLoop", "", "read its log", True, False, True)
 
 
@@ -98,11 +98,35 @@ def test_a_narrow_terminal_shows_sentences_and_no_cut_off_names() -> None:
 
 def test_lines_to_paste_are_never_broken() -> None:
     where = canvas(terminal=False)
-    report(where, [READY], hints([READY], Path("/a folder/kubeconfig"), "/programs"))
+    report(where, [READY], hints([READY], Path("/a folder/kubeconfig"), UpRecord(1, "/programs")))
     lines = written(where).splitlines()
     assert f"    {question(URL)}" in lines
     assert "    export KUBECONFIG='/a folder/kubeconfig'" in lines
     assert shlex.split(question(URL))[:3] == ["curl", "-s", URL]
+
+
+def test_the_door_is_named_first_with_a_question_and_the_settings_of_clients() -> None:
+    lines = hints([BROKEN, READY], Path("/kubeconfig"), UpRecord(1, "/programs", DOOR))
+    assert lines[:5] == [
+        f"All models at one address: {DOOR}",
+        f"  export OPENAI_BASE_URL={DOOR} OPENAI_API_KEY=none",
+        "",
+        "Ask it:",
+        f"  {question(f'{DOOR}/chat/completions', 'yard')}",
+    ]
+    assert '"model":"yard"' in lines[4]
+
+
+def test_the_door_is_named_while_nothing_is_ready() -> None:
+    lines = hints([BROKEN], Path("/kubeconfig"), UpRecord(1, "/programs", DOOR))
+    assert (lines[0], lines[3]) == (f"All models at one address: {DOOR}", "Look around:")
+
+
+@pytest.mark.parametrize(("other", "expected"), [("green", "yard"), ("yard", "team/yard")])
+def test_the_question_names_the_namespace_if_the_name_alone_is_that_of_another(other: str, expected: str) -> None:
+    rows = [structs.replace(READY, name="team/yard"), structs.replace(BROKEN, name=other)]
+    lines = hints(rows, Path("/kubeconfig"), UpRecord(1, "/programs", DOOR))
+    assert f'"model":"{expected}"' in lines[4]
 
 
 def test_the_printed_question_goes_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +136,6 @@ def test_the_printed_question_goes_past_a_proxy(monkeypatch: pytest.MonkeyPatch)
 
 def test_paths_below_the_home_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    lines = hints([BROKEN], Path("/home/me/state/kubeconfig"), "/home/me/it's/programs")
+    lines = hints([BROKEN], Path("/home/me/state/kubeconfig"), UpRecord(1, "/home/me/it's/programs"))
     assert lines[1] == '  export KUBECONFIG="$HOME/state/kubeconfig"'
     assert '"\'"' in lines[2]

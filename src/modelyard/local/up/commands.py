@@ -34,23 +34,32 @@ class NotServing(ModelyardError):
     """An object does not serve, while `modelyard up` goes on in the background."""
 
 
-def up(files: Sequence[str], model: str, path: Path | None, images: Path | None, *, detached: bool) -> None:
+def up(
+    files: Sequence[str], model: str, path: Path | None, images: Path | None, door_port: int | None, *, detached: bool
+) -> None:
     """Start everything. Return when it was stopped; detached: when all objects are ready, or known not to get ready."""
     documents = [*read_files(files), *(documents_for_source(model) if model else ())]
     programs = ImageTable.with_file(images) if images else ImageTable()
-    request = UpRequest(_folder(path), programs, tuple(documents))
+    request = UpRequest(_folder(path), programs, tuple(documents), door_port)
     # Before anything is started: every child inherits it for the files that it writes.
     os.umask(0o077)
     with explained(request.folder.path):
         request.folder.prepare()
         if detached:
-            options = [f"--images={images.absolute()}"] if images else []
-            detach.start(request.folder, request.documents, options, _say)
+            detach.start(request.folder, request.documents, _options(images, door_port), _say)
             _expect_ready(request.folder)
             return
         log_to(request.folder.logs / "node.log")
         screen = Screen(console())
         uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
+
+
+def _options(images: Path | None, door_port: int | None) -> list[str]:
+    """Return the options that the process in the background needs besides its folder and manifests."""
+    return [
+        *([f"--images={images.absolute()}"] if images else []),
+        *([f"--door-port={door_port}"] if door_port is not None else []),
+    ]
 
 
 def _expect_ready(folder: StateFolder) -> None:
@@ -74,7 +83,7 @@ def status(path: Path | None) -> None:
     folder = _folder(path)
     with explained(folder.path):
         record, rows = running(folder), asyncio.run(query_rows(folder))
-    report(console(), rows, hints(rows, folder.kubeconfig, record.assets))
+    report(console(), rows, hints(rows, folder.kubeconfig, record))
 
 
 def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:

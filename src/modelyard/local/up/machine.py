@@ -1,7 +1,7 @@
 """Run everything that makes this machine a cluster: each part is started after those it needs, and stopped before them.
 
-The order is control plane, CRDs, proxy and provisioner, node with its server, operator. Programs that end by themselves
-are started again. `run` runs it, and applies what the user wants to it.
+The order is control plane, CRDs, proxy and provisioner, node with its server, door, operator. Programs that end by
+themselves are started again. `run` runs it, and applies what the user wants to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core.resources import NODE, Key
 from modelyard.kube.client import Client
@@ -21,6 +21,7 @@ from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.errors import KubeError
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
+from modelyard.local.envoy import MISSING
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
@@ -29,6 +30,7 @@ from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.storage.provisioner import VolumeProvisioner
 from modelyard.local.ports import keep_ports
 from modelyard.local.program import Program
+from modelyard.local.up.door import Door, make_door
 from modelyard.local.up.install import install
 from modelyard.local.up.reset_status import reset_status
 from modelyard.local.up.state_folder import StateFolder
@@ -69,11 +71,13 @@ class Progress(Protocol):
 
 
 class MachineSettings(Struct, frozen=True):
-    """The state folder, the programs and the rules for images of a machine."""
+    """The state folder, the programs, the rules for images and the port of the door of a machine."""
 
     folder: StateFolder
     assets: Path
     images: ImageTable
+    door_port: int | None = None
+    """The port of the door that the user wants; None: any."""
 
 
 class Machine(Struct, frozen=True):
@@ -84,6 +88,8 @@ class Machine(Struct, frozen=True):
     """A client with the rights of the administrator."""
     addresses: PodAddresses
     proxy: ServiceProxy
+    door: Door | None = None
+    """The one address for all models; None: there is no Envoy for this platform."""
 
 
 @asynccontextmanager
@@ -97,8 +103,9 @@ async def running_machine(settings: MachineSettings, progress: Progress) -> Asyn
         machine = Machine(controlplane, Client(transport), addresses, proxy)
         await stack.enter_async_context(_control_plane(machine, settings, group, progress))
         await stack.enter_async_context(_node(machine, settings, group, progress))
+        door = await stack.enter_async_context(_door(machine, settings, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
-        yield machine
+        yield structs.replace(machine, door=door)
 
 
 @asynccontextmanager
@@ -157,16 +164,31 @@ async def _node(
 
 
 @asynccontextmanager
+async def _door(
+    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
+) -> AsyncIterator[Door | None]:
+    progress.begin("door")
+    # After the node, which waits until the last one is reaped: before that, its Envoy may still hold the port.
+    door = make_door(settings.folder.path, settings.door_port, machine.proxy)
+    if door is None:
+        progress.done("door", f"{MISSING}; ask each service at its own address")
+        yield None
+        return
+    async with (
+        _background(group, door.run(machine.client)),
+        _after(door.written()),
+        _running(door.program, group, progress),
+    ):
+        progress.done("door", door.url)
+        yield door
+
+
+@asynccontextmanager
 async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
     progress.begin("operator")
-    program = _operator_program(machine.controlplane)
-    await program.start()
-    try:
+    async with _running(_operator_program(machine.controlplane), group, progress):
         progress.done("operator")
-        async with _supervised([program], group, progress):
-            yield
-    finally:
-        await program.stop()
+        yield
 
 
 def _operator_program(controlplane: ControlPlane) -> Program:
@@ -179,6 +201,16 @@ def _operator_program(controlplane: ControlPlane) -> Program:
         name="operator",
         env={"KUBECONFIG": str(kubeconfig)},
     )
+
+
+@asynccontextmanager
+async def _running(program: Program, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
+    await program.start()
+    try:
+        async with _supervised([program], group, progress):
+            yield
+    finally:
+        await program.stop()
 
 
 @asynccontextmanager

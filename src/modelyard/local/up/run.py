@@ -12,7 +12,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _LEAST_DISK: Final = 512 * 2**20
 _TELL_SECONDS: Final = 1.0
+_DOOR_SECONDS: Final = 10.0
 _GOES_ON: Final = "Ctrl-C or `modelyard down` stops everything; the next `modelyard up` goes on from here."
 
 
@@ -49,6 +50,8 @@ class UpRequest(Struct, frozen=True):
     images: ImageTable
     documents: tuple[Document, ...] = ()
     """The manifests to apply; empty: our own model, unless the folder holds objects already."""
+    door_port: int | None = None
+    """The port of the door; None: that of the last start, or 11400 if it is free, or another."""
 
 
 async def run(request: UpRequest, screen: Screen) -> NoReturn:
@@ -58,7 +61,7 @@ async def run(request: UpRequest, screen: Screen) -> NoReturn:
         screen.begin("programs")
         assets = await find_programs(lambda line: screen.begin("programs", line))
         screen.done("programs")
-        settings = MachineSettings(request.folder, assets, request.images)
+        settings = MachineSettings(request.folder, assets, request.images, request.door_port)
         async with running_machine(settings, screen) as machine:
             try:
                 await _Serving(machine, settings, screen).run(request.documents)
@@ -72,7 +75,8 @@ class _Serving:
 
     def __init__(self, machine: Machine, settings: MachineSettings, screen: Screen) -> None:
         self._machine, self._folder, self._screen = machine, settings.folder, screen
-        self._record = UpRecord(os.getpid(), str(settings.assets))
+        door = machine.door.url if machine.door else ""
+        self._record = UpRecord(os.getpid(), str(settings.assets), door)
         self._view = View(lambda: machine.proxy.service_addresses)
 
     async def run(self, documents: Sequence[Document]) -> NoReturn:
@@ -81,7 +85,9 @@ class _Serving:
             group.create_task(self._publish_places())
             request = documents or ([] if self._view.items else documents_for_source(str(YARD)))
             await apply_all(self._machine.client, request)
-            self._report(await wait_ready(self._machine.proxy, self._view, self._screen))
+            rows = await wait_ready(self._machine.proxy, self._view, self._screen)
+            await self._open_door()
+            self._report(rows)
             while True:
                 await self._view.change()
                 self._screen.show(self._view.rows())
@@ -97,11 +103,22 @@ class _Serving:
                     told = service_addresses
             await asyncio.sleep(_TELL_SECONDS)
 
+    async def _open_door(self) -> None:
+        """Wait until the door leads to what is ready: the lines that are printed next must work."""
+        door = self._machine.door
+        if door is None:
+            return
+        try:
+            async with asyncio.timeout(_DOOR_SECONDS):
+                await door.open()
+        except TimeoutError:
+            self._screen.say(f"the door does not answer at {door.url}; {door.program.log} may say why")
+
     def _report(self, rows: Sequence[Row]) -> None:
         drawn = self._screen.freeze()
-        lines = hints(rows, self._folder.kubeconfig, self._record.assets)
+        lines = hints(rows, self._folder.kubeconfig, self._record)
         report(self._screen.console, () if drawn else rows, [*lines, "", _GOES_ON])
-        self._folder.write_record(UpRecord(self._record.pid, self._record.assets, settled=True))
+        self._folder.write_record(structs.replace(self._record, settled=True))
 
 
 def check_disk(path: Path) -> None:

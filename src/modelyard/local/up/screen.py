@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from modelyard.local.up.rows import Row
+    from modelyard.local.up.state_folder import UpRecord
 
 Clock = Callable[[], float]
 
@@ -41,6 +42,7 @@ _LEAST_WIDTH: Final = 72
 # With one of these set, curl would ask the proxy for loopback addresses, which are not those of the proxy.
 _CURL_PROXIES: Final = ("http_proxy", "all_proxy", "ALL_PROXY")
 _QUESTION: Final = "Which model are you?"
+_CHAT: Final = "/chat/completions"
 
 
 class _Step(msgspec.Struct):
@@ -149,16 +151,39 @@ def table(rows: Sequence[Row], width: int) -> RenderableType:
     return Group(grid, Text(), *notes) if notes else grid
 
 
-def hints(rows: Sequence[Row], kubeconfig: Path, programs: str) -> list[str]:
-    """Return the lines with commands to try next: a question to the first service that is ready, and kubectl."""
-    served = next((row for row in rows if row.is_ready and row.url.endswith("/chat/completions")), None)
+def hints(rows: Sequence[Row], kubeconfig: Path, record: UpRecord) -> list[str]:
+    """Return the lines with commands to try next: the door, a question to the first service that is ready, kubectl."""
     return [
-        *(["Ask it:", f"  {question(served.url)}", ""] if served else []),
+        *(_door_hints(record.door) if record.door else []),
+        *_question_hints(rows, record.door),
         "Look around:",
         f"  export KUBECONFIG={_in_shell(kubeconfig)}",
-        f"  export PATH={_in_shell(Path(programs))}:$PATH   # kubectl is there",
+        f"  export PATH={_in_shell(Path(record.assets))}:$PATH   # kubectl is there",
         "  kubectl get models,inferenceservices,pods",
     ]
+
+
+def _door_hints(door: str) -> list[str]:
+    return [
+        f"All models at one address: {door}",
+        f"  export OPENAI_BASE_URL={door} OPENAI_API_KEY=none",
+        "",
+    ]
+
+
+def _question_hints(rows: Sequence[Row], door: str) -> list[str]:
+    served = next((row for row in rows if row.is_ready and row.url.endswith(_CHAT)), None)
+    if served is None:
+        return []
+    asked = question(door + _CHAT, _model_name(served, rows)) if door else question(served.url)
+    return ["Ask it:", f"  {asked}", ""]
+
+
+def _model_name(served: Row, rows: Sequence[Row]) -> str:
+    """Return a name by which the door knows a service: with its namespace, unless it is the only one of that name."""
+    namespace, _, name = served.name.rpartition("/")
+    same = [row for row in rows if row.kind == served.kind and row.name.rpartition("/")[2] == name]
+    return served.name if namespace and len(same) > 1 else name
 
 
 def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
@@ -169,9 +194,10 @@ def report(where: Console, rows: Sequence[Row], lines: Sequence[str]) -> None:
         where.print(Text(f"  {line}".rstrip()), soft_wrap=True)
 
 
-def question(url: str) -> str:
-    """Return the curl command that asks a chat service which model it is."""
-    body = {"messages": [{"role": "user", "content": _QUESTION}], "temperature": 0}
+def question(url: str, model: str = "") -> str:
+    """Return the curl command that asks a chat service which model it is. Empty: the service has only one model."""
+    named = {"model": model} if model else {}
+    body = {**named, "messages": [{"role": "user", "content": _QUESTION}], "temperature": 0}
     data = shlex.quote(msgspec.json.encode(body).decode())
     direct = " --noproxy '*'" if any(map(os.environ.get, _CURL_PROXIES)) else ""
     return f"curl -s {shlex.quote(url)}{direct} -H 'Content-Type: application/json' -d {data}"

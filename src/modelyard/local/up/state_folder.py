@@ -46,6 +46,8 @@ class UpRecord(Struct, frozen=True):
     pid: int
     assets: str = ""
     """The folder of the programs of the control plane, with `kubectl`; empty: not known yet."""
+    door: str = ""
+    """The one address for all models, as a base URL of OpenAI's API; empty: there is none, or not yet."""
     settled: bool = False
     """Whether all objects are ready, or known not to get ready by themselves."""
 

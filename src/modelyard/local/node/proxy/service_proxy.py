@@ -56,6 +56,7 @@ class ServiceProxy:
         self._unreachable: dict[_Listener, str] = {}
         self._draining_pods: set[PodAddress] = set()
         self._service_addresses: dict[Key, dict[int, HostPort]] = {}
+        self._moved = asyncio.Event()
 
     @property
     def service_addresses(self) -> ServiceAddresses:
@@ -66,6 +67,10 @@ class ServiceProxy:
     def unreachable(self) -> dict[Key, str]:
         """The Services that cannot be reached because other programs use their addresses, and the errors."""
         return {service: why for (service, _), why in self._unreachable.items() if not self._is_api(service)}
+
+    async def move(self) -> None:
+        """Wait until an address of a Service changes. Any number of tasks may wait."""
+        await self._moved.wait()
 
     async def synced(self) -> None:
         """Wait until the Services that existed at the start are reachable, or known not to be."""
@@ -112,8 +117,16 @@ class ServiceProxy:
         self._draining_pods = {pod for pod in self._draining_pods if any(map(pod.has, self._endpoints(wanted)))}
         for listener, route in listeners.items():
             self._ensure(listener, route)
-        self._service_addresses = self._reached(listeners)
+        self._publish(self._reached(listeners))
         self._closing = {forwarder for forwarder in self._closing if not forwarder.is_idle}
+
+    def _publish(self, reached: dict[Key, dict[int, HostPort]]) -> None:
+        if reached == self._service_addresses:
+            return
+        self._service_addresses = reached
+        # A new event for the next change: to clear this one would leave out the tasks that have not run yet.
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     def _ensure(self, listener: _Listener, route: Route) -> None:
         try:
