@@ -17,7 +17,7 @@ from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
-from modelyard.kinds import ALL
+from modelyard.kinds import served
 from modelyard.kube.client import Client
 from modelyard.kube.errors import Forbidden, KubeError, NotFound
 from modelyard.kube.log_tail import tail_log
@@ -66,7 +66,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def call(_: Client, wake: Callable[[Item], None]) -> Poller:
         return Poller(callers(), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
 
-    operator = Operator(ALL, settings, connect, poll, call)
+    operator = Operator(served(settings.policy), settings, connect, poll, call)
     asyncio.get_running_loop().set_exception_handler(unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -28,7 +28,7 @@ def load(text: str) -> Iterator[dict[str, Any]]:
 
 
 def rbac_rules(generated: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in ("rbac.yaml", "rbac-namespace.yaml", "install.yaml"):
+    for name in ("rbac.yaml", "rbac-namespace.yaml", "rbac-door.yaml", "install.yaml"):
         for body in load(generated[name]):
             for rule in body.get("rules", ()):
                 yield body["kind"], rule

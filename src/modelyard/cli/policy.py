@@ -160,6 +160,10 @@ RemoteHosts = Annotated[
         hosts,
     ),
 ]
+Door = Annotated[
+    bool,
+    _option("--door", "MODELYARD_DOOR", "Give each namespace with models one address for all of them: modelyard-door."),
+]
 IntelResource = Annotated[
     str, _option("--intel-gpu-resource", "LLMKUBE_INTEL_GPU_RESOURCE", "What the cluster calls Intel GPUs.", resource)
 ]

@@ -54,6 +54,7 @@ def run(
     local_roots: policy.LocalRoots = "",
     remote_hosts: policy.RemoteHosts = "",
     intel_gpu_resource: policy.IntelResource = _DEFAULT.intel_gpu_resource,
+    door: policy.Door = _DEFAULT.door,
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
     configure_logging(log_level, log_format)
@@ -71,6 +72,7 @@ def run(
         local_roots=policy.roots(local_roots),
         remote_hosts=policy.hosts(remote_hosts),
         intel_gpu_resource=intel_gpu_resource,
+        door=door,
     )
     settings = Settings(
         lease=_lease(lease_namespace, namespace),

@@ -50,6 +50,11 @@ class Metadata(Struct, frozen=True, rename="camel"):
         return Key(self.namespace, self.name)
 
     @property
+    def home(self) -> str:
+        """The namespace of its children: its own, or that of its name if it has none, as a Namespace."""
+        return self.namespace or self.name
+
+    @property
     def revision(self) -> int:
         """The resource version as a number, so that two can be compared: all supported API servers count upwards."""
         return int(self.resource_version or 0)

@@ -53,6 +53,8 @@ class Policy(Struct, frozen=True):
     remote_hosts: tuple[str, ...] = ()
     """Host names, addresses and CIDRs that the operator may connect to although they are not public."""
     intel_gpu_resource: str = "gpu.intel.com/i915"
+    door: bool = False
+    """Whether each namespace with models gets one address for all of them."""
 
     @property
     def volume_group(self) -> dict[str, int]:

@@ -3,7 +3,16 @@
 # First: the builders in kinds/shared import its api, which imports this package first. In another order it is a cycle.
 from modelyard.kinds.model import MODEL  # isort: split
 
+from modelyard.core.policy import Policy
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.door import DOOR
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 
 ALL = (MCP, MODEL, INFERENCE_SERVICE)
+"""The kinds that users write, each with its CRD."""
+
+
+def served(policy: Policy) -> tuple[Kind, ...]:
+    """Return the kinds that an operator serves: all, and the internal one of the door if the administrator wants it."""
+    return (*ALL, DOOR) if policy.door else ALL

@@ -192,12 +192,14 @@ class Kind(Struct, frozen=True):
 
     resource: Resource
     spec: type[Struct]
-    status: type[Struct]
+    status: type[Struct] | None
+    """None: the object is not ours, such as a Namespace. Nothing is written to it, and problems become Events."""
     reads: Callable[[Object[Any], Seen], Iterable[Read]]
     plan: Callable[..., Plan]
     """Takes the object, `Seen` and the decision if there is one; returns every child in full."""
-    summarise: Callable[..., Struct]
-    """Takes the object, `Seen` after the plan was carried out, the outcome and the decision; returns the status."""
+    summarise: Callable[..., Struct] | None
+    """Takes the object, `Seen` after the plan was carried out, the outcome and the decision; returns the status. None:
+    there is no status."""
     looks_at: tuple[Resource, ...]
     """Resources that `reads` may name besides children."""
     children: tuple[Resource, ...]

@@ -63,6 +63,7 @@ def _version(kind: Kind) -> Json:
 
 
 def _root(kind: Kind) -> Json:
+    assert kind.status, "a kind without a status has no CRD of ours"
     kubernetes = published().definitions
     spec = structural(kind.spec, kubernetes, written_by_users=True)
     root = {

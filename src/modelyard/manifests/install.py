@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from modelyard import __version__
+from modelyard.kinds.door import DOOR
 from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
 from modelyard.manifests.render import documents
@@ -35,6 +36,7 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
         **{f"crds/{body['metadata']['name']}.yaml": _file([body]) for body in crds},
         "crds.yaml": _file(crds),
         "rbac.yaml": _file(whole_cluster),
+        "rbac-door.yaml": _file(rbac.for_door(DOOR), "For `modelyard run --door`, besides rbac.yaml or install.yaml."),
         "priority-classes.yaml": _file(operator.priority_classes()),
         "rbac-namespace.yaml": _file(
             one_namespace,

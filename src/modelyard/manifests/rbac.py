@@ -41,7 +41,8 @@ def lease_rules() -> list[Json]:
 
 def _of_kind(kind: Kind) -> Iterator[Grant]:
     yield Grant(kind.resource, "", _FOLLOW)
-    yield Grant(kind.resource, "status", ("patch",))
+    if kind.status is not None:
+        yield Grant(kind.resource, "status", ("patch",))
     # Children block the deletion of their owner (blockOwnerDeletion). OwnerReferencesPermissionEnforcement lets only
     # those set that who may update the finalizers of the owner.
     yield Grant(kind.resource, "finalizers", ("update",))
@@ -86,6 +87,12 @@ def for_cluster(kinds: Iterable[Kind]) -> list[Json]:
         _binding("ClusterRole", NAME),
         *_leases(),
     ]
+
+
+def for_door(kind: Kind) -> list[Json]:
+    """Return what an operator for the whole cluster needs besides, to serve a kind that is off by default."""
+    name = f"{NAME}-door"
+    return [_role("ClusterRole", name, rules([kind])), _binding("ClusterRole", name)]
 
 
 def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:

@@ -137,7 +137,7 @@ class Applier:
                 raise
 
     async def _ensure_child(self, owner: Stored, child: Child, done: _Progress) -> Stored:
-        key = Key(owner.meta.namespace, child.name)
+        key = Key(owner.meta.home, child.name)
         body = full_body(owner, child)
         live = await self._get_live(child.resource, key)
         if live is None and (created := await self._create(child, key, body)):
@@ -162,7 +162,7 @@ class Applier:
 
     async def _ensure_created(self, owner: Stored, child: CreateOnly) -> Stored | None:
         if child.shared:
-            key = Key(owner.meta.namespace, child.name)
+            key = Key(owner.meta.home, child.name)
             if live := self._caches[child.resource].get(key):
                 return live
             # Hundreds of objects may plan the same child at once. Without the lock, each of them would send a POST, and
@@ -170,7 +170,7 @@ class Applier:
             async with self._shared_lock:
                 return await self._find_or_create(child, in_namespace_of(owner, child.body))
         live = await self._find_or_create(child, with_owner(owner, child.body))
-        live = live or await self._client.get(child.resource, Key(owner.meta.namespace, child.name))
+        live = live or await self._client.get(child.resource, Key(owner.meta.home, child.name))
         _check_ownership(owner, live)
         return live
 
@@ -306,7 +306,7 @@ def with_owner(owner: Stored, body: Json) -> Json:
 
 def in_namespace_of(owner: Stored, body: Json) -> Json:
     """Return a body in the namespace of its owner, without an owner reference."""
-    return {**body, "metadata": {**body["metadata"], "namespace": owner.meta.namespace}}
+    return {**body, "metadata": {**body["metadata"], "namespace": owner.meta.home}}
 
 
 def _with_stored_owner(live: Stored, body: Json) -> Json:

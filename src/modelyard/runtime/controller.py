@@ -120,7 +120,8 @@ class Controller:
             return Outcome()
         # Deletion ends a pause. Otherwise a paused object would keep its finalizer, and with it its namespace.
         if stored.meta.annotation(names.PAUSED) == "true" and not stored.meta.deleting:
-            await self._write_status(stored, status.paused(stored, self._now()))
+            if kind.status is not None:
+                await self._write_status(stored, status.paused(stored, self._now()))
             return Outcome()
         try:
             obj = decode(kind, stored)
@@ -139,7 +140,7 @@ class Controller:
             await self._remove_finalizer(stored)
             return Outcome()
         problem = Problem(Reason.INVALID_SPEC, f"{error.field}: {error.wrong}", error.remedy)
-        await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
+        await self._show_problem(kind, stored, problem)
         return Outcome()
 
     async def _reconcile_decoded(self, item: Item, kind: Kind, stored: Stored, obj: Object[Any]) -> Outcome:
@@ -160,6 +161,9 @@ class Controller:
         for field in outcome.restored:
             await self._events.record(stored, Reason.RESTORED, f"restored what another client had changed: {field}")
         if self._is_hidden(item, outcome):
+            return outcome
+        if kind.summarise is None:
+            await self._show_problem(kind, stored, outcome.problem)
             return outcome
         said = kind.summarise(obj, seen.after(outcome), outcome, *decided)
         await self._write_status(stored, status.summary(kind, stored, said, outcome.warning, self._now(), memory))
@@ -204,15 +208,24 @@ class Controller:
     async def _report_problem(self, item: Item, problem: Problem | None) -> None:
         kind = self._kinds[item.kind]
         stored = self._caches[kind.resource].get(item.key)
-        if stored is None or problem is None:
+        if stored is None:
             return
         try:
-            await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
+            await self._show_problem(kind, stored, problem)
         except KubeError as error:
             _log.debug("status not written", kind=item.kind, object=str(item.key), error=str(error))
         except Exception:
             # Raised, it would end this worker, and its task group would end all others.
             _log.exception("internal error", kind=item.kind, object=str(item.key))
+
+    async def _show_problem(self, kind: Kind, stored: Stored, problem: Problem | None) -> None:
+        """Show a problem in the status, or as an event of an object whose status is not ours. None: there is none."""
+        if problem is None:
+            return
+        if kind.status is None:
+            await self._events.record(stored, problem.reason, problem.text)
+        else:
+            await self._write_status(stored, status.on_error(kind, stored, problem, self._now()))
 
     def _log_failure(self, item: Item, outcome: Outcome, error: KubeError) -> None:
         """Log a failure at level info once per object, when the status reports it, and at level debug otherwise."""

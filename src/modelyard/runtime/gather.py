@@ -90,7 +90,7 @@ class Gatherer:
             return await self._get_live(read.resource, Key(item.key.namespace, read.name), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
-            children = cache.owned(OwnerKey(item.kind, item.key.namespace, names.short(item.key.name)), obj.meta.uid)
+            children = cache.owned(OwnerKey(item.kind, obj.meta.home, names.short(item.key.name)), obj.meta.uid)
             return {key: child for key, child in children.items() if read.includes(child)}
         if isinstance(read, Every):
             labels = read.selector.labels

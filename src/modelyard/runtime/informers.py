@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Kind
     from modelyard.kube.client import Client
     from modelyard.kube.errors import KubeError
+    from modelyard.runtime.cache import OwnerKey
     from modelyard.runtime.queue import Queue
 
 _log = structlog.get_logger()
@@ -172,8 +173,12 @@ class Informers:
             items |= self._items_of(resource, stored)
             owner = owner_of(stored)
             if owner and owner.kind in self._kinds:
-                items.add(self._with_full_name(stored, Item(owner.kind, Key(owner.namespace, owner.name))))
+                items.add(self._owner_item(stored, owner))
         return items
+
+    def _owner_item(self, child: Stored, owner: OwnerKey) -> Item:
+        namespace = owner.namespace if self._kinds[owner.kind].resource.namespaced else ""
+        return self._with_full_name(child, Item(owner.kind, Key(namespace, owner.name)))
 
     def _items_of(self, resource: Resource, stored: Stored) -> set[Item]:
         return {Item(name, stored.meta.key) for name, kind in self._kinds.items() if kind.resource == resource}

@@ -1,0 +1,62 @@
+"""The objects that make a door: an Envoy, the ConfigMap with its routes, a Service. Without a model there are none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from modelyard.core import names
+from modelyard.core.plan import Plan, Replicas
+from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.door import reads
+from modelyard.kinds.door.api import NAME, PORT, RESOURCE
+from modelyard.kinds.shared import labels, pods, workloads
+from modelyard.kinds.shared.door_models import backends
+from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
+from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
+
+if TYPE_CHECKING:
+    from modelyard.core.policy import Policy
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.door.api import NamespaceSpec
+    from modelyard.kinds.shared.envoy_door import Backend
+
+Json = dict[str, Any]
+
+_SELECTOR: Final = {"app": NAME}
+_USER_FIELDS: Final = ("runAsUser", "runAsGroup")
+
+
+def plan(namespace: Object[NamespaceSpec], seen: Seen) -> Plan:
+    """Return everything that should exist for the door of a namespace; without a model, the removal of all of it."""
+    found = found_backends(namespace.meta.name, seen)
+    if not found:
+        owned = (child for resource in (SERVICE, DEPLOYMENT, CONFIG_MAP) for child in seen.all(Owned(resource)))
+        return Plan(delete=tuple(child.ref for child in owned))
+    # Not `app`: an MCP with the name of the namespace selects its pods by that.
+    own = {**labels.common(RESOURCE, namespace.meta.name), names.NAME_LABEL: NAME, **_SELECTOR}
+    template = pods.pod_template(own, _pod(seen.policy))
+    return Plan(
+        apply=(
+            # Before the pods, which would wait a minute for it.
+            workloads.child(CONFIG_MAP, NAME, own, {"data": door_files(found).data}),
+            workloads.deployment(NAME, own, _SELECTOR, Replicas(1), template),
+            workloads.service(NAME, own, _SELECTOR, PORT),
+        )
+    )
+
+
+def found_backends(namespace: str, seen: Seen) -> list[Backend]:
+    """Return the models of a namespace whose Services have an address, ready or not."""
+    places = {facet.label: facet.address for facet in seen.every(reads.services(namespace)).values()}
+    models = seen.every(reads.models(namespace)).values()
+    labelled = ((model, names.short(model.service.name)) for model in models)
+    return backends({model: places[label] for model, label in labelled if label in places})
+
+
+def _pod(policy: Policy) -> Json:
+    pod = envoy_pod(door_bootstrap(IN_POD), NAME)
+    if policy.chooses_users:
+        return pod
+    kept = {name: value for name, value in pod["securityContext"].items() if name not in _USER_FIELDS}
+    return {**pod, "securityContext": kept}
