@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelyard.local.node.pods.pod_status import PodFacts, changed, phase, pod_status
@@ -97,6 +98,17 @@ def test_a_pod_that_is_over_is_not_ready_and_says_why() -> None:
     conditions = pod_status(_facts(DONE, policy="Never"), {}, NOW)["conditions"]
     ready = next(entry for entry in conditions if entry["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "PodCompleted")
+
+
+def test_an_init_container_that_runs_is_not_ready_and_the_pod_is_not_initialized() -> None:
+    facts = msgspec.structs.replace(
+        _facts(CREATING, inits=(RUNS,)), inits=(ContainerStatus("i0", "image", RUNS, started=True, ready=True),)
+    )
+    status = pod_status(facts, {}, NOW)
+    initialized = next(entry for entry in status["conditions"] if entry["type"] == "Initialized")
+    assert (initialized["status"], initialized["reason"]) == ("False", "ContainersNotInitialized")
+    assert initialized["message"] == "containers with incomplete status: [i0]"
+    assert [entry["ready"] for entry in status["initContainerStatuses"]] == [False]
 
 
 def test_a_signal_is_shown_as_a_shell_would() -> None:

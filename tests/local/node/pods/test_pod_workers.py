@@ -12,6 +12,8 @@ from tests.local.node.yard import Yard, conditions, runs, shell, state, terminat
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.conftest import Kubectl
+
 
 async def test_two_servers_on_the_same_port_run_at_addresses_of_their_own(yard: Yard) -> None:
     probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10}
@@ -47,6 +49,19 @@ async def test_init_containers_run_in_order_before_the_others(yard: Yard) -> Non
     assert pod["status"]["phase"] == "Succeeded"
     assert conditions(pod)["Initialized"] == "True"
     assert state(pod, 1, "initContainerStatuses")["terminated"]["reason"] == "Completed"
+
+
+async def test_kubectl_shows_which_init_container_runs(yard: Yard, kubectl: Kubectl) -> None:
+    mount = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    first = {"name": "first", **shell("until [ -e /shared/go ]; do sleep 0.1; done", **mount)}
+    pod = await yard.start(shell("sleep 60"), initContainers=[first], volumes=[{"name": "shared", "emptyDir": {}}])
+    seen = await yard.until(lambda seen: "running" in state(seen, 0, "initContainerStatuses"))
+    assert conditions(seen)["Initialized"] == "False"
+    assert seen["status"]["initContainerStatuses"][0]["ready"] is False
+    assert " Init:0/1 " in await kubectl("get", "pod", "pod", f"--namespace={yard.namespace}")
+    go = next(yard.folder(pod).rglob("shared")) / "go"
+    go.touch()
+    assert conditions(await yard.ready())["Initialized"] == "True"
 
 
 async def test_an_init_container_that_fails_keeps_the_others_from_starting(yard: Yard) -> None:

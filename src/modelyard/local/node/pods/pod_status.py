@@ -51,7 +51,8 @@ class PodFacts(Struct, frozen=True):
 def pod_status(facts: PodFacts, before: Json, now: str) -> Json:
     """Return the fields of `Pod.status` that this node writes; times of unchanged conditions come from `before`."""
     before = _without_nulls(before)
-    inits = [_container(status, facts.uid, init=True) for status in facts.inits]
+    sidecars = _sidecars(facts)
+    inits = [_container(status, facts.uid, once=status.name not in sidecars) for status in facts.inits]
     return {
         "phase": phase(facts),
         **(_OVERDUE if facts.overdue else {}),
@@ -96,12 +97,25 @@ def is_initialized(facts: PodFacts) -> bool:
     """Whether all init containers of a pod have succeeded, and all its sidecars have started."""
     if not all(_never_ran(status) for status in facts.containers):
         return True
-    sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
-    return all(status.started if status.name in sidecars else _succeeded(status.state) for status in facts.inits)
+    return not _incomplete_inits(facts)
+
+
+def _incomplete_inits(facts: PodFacts) -> list[str]:
+    """Return the init containers that still hold up the pod. One that runs has always "started": only sidecars may."""
+    sidecars = _sidecars(facts)
+    return [
+        status.name
+        for status in facts.inits
+        if not (status.started if status.name in sidecars else _succeeded(status.state))
+    ]
+
+
+def _sidecars(facts: PodFacts) -> frozenset[str]:
+    return frozenset(container.name for container in facts.spec.init_containers if container.is_sidecar)
 
 
 def _init_failed(facts: PodFacts) -> bool:
-    sidecars = {container.name for container in facts.spec.init_containers if container.is_sidecar}
+    sidecars = _sidecars(facts)
     work = [status for status in facts.inits if status.name not in sidecars]
     failed = any(_is_over(status.state) and not _succeeded(status.state) for status in work)
     return failed and (facts.stopping or facts.spec.restart_policy == "Never")
@@ -126,7 +140,8 @@ def _never_ran(status: ContainerStatus) -> bool:
     return isinstance(status.state, Waiting) and status.last is None
 
 
-def _container(status: ContainerStatus, uid: str, *, init: bool = False) -> Json:
+def _container(status: ContainerStatus, uid: str, *, once: bool = False) -> Json:
+    """Return the status of one container; `once`: it is an init container, which is ready when it has succeeded."""
     ran = not _never_ran(status)
     return {
         "name": status.name,
@@ -134,7 +149,7 @@ def _container(status: ContainerStatus, uid: str, *, init: bool = False) -> Json
         "imageID": "",
         "state": _state(status.state, _id(status, uid)),
         "lastState": _state(status.last, _id(status, uid, back=1)) if status.last else {},
-        "ready": _succeeded(status.state) or status.ready if init else status.ready,
+        "ready": _succeeded(status.state) if once else status.ready,
         "restartCount": status.restarts,
         "started": status.started,
         **({"containerID": _id(status, uid)} if ran else {}),
@@ -172,23 +187,19 @@ def _conditions(facts: PodFacts, before: Sequence[Json], now: str) -> list[Json]
 def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
     """Return for each condition that this node owns whether it holds, and if not, reason and message."""
     over = phase(facts) if phase(facts) in OVER else ""
-    waiting = [status.name for status in facts.inits if not (_succeeded(status.state) or status.started)]
     unready = [status.name for status in facts.containers if not status.ready]
-    initialized = is_initialized(facts) or over == "Succeeded"
+    incomplete = [] if is_initialized(facts) or over == "Succeeded" else _incomplete_inits(facts)
     all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over)
     gates = [gate.condition_type for gate in facts.spec.readiness_gates]
     closed = [name for name in gates if old.get(name, {}).get("status") != "True"]
     return {
         "PodReadyToStartContainers": (bool(facts.address) and not over, "", ""),
-        "Initialized": (True, "", "") if initialized else _not_ready("ContainersNotInitialized", _INCOMPLETE, waiting),
+        "Initialized": _not_ready("ContainersNotInitialized", "containers with incomplete status", incomplete),
         "Ready": _not_ready("ReadinessGatesNotReady", "readiness gates that do not hold", closed)
         if all_ready[0]
         else all_ready,
         "ContainersReady": all_ready,
     }
-
-
-_INCOMPLETE: Final = "containers with incomplete status"
 
 
 def _not_ready(reason: str, words: str, names: Iterable[str], over: str = "") -> tuple[bool, str, str]:

@@ -254,11 +254,10 @@ class PodWorker:
         return None
 
     def _set_waiting(self, waiting: Waiting) -> None:
+        # By this reason `kubectl get pods` shows `Init:0/1`, and not the reason itself.
+        shown = INITIALIZING if self._inits and waiting is CREATING else waiting
         for worker in self._all:
-            worker.set_waiting(waiting)
-        if self._inits and waiting is CREATING:
-            for worker in self._containers:
-                worker.set_waiting(INITIALIZING)
+            worker.set_waiting(shown)
 
     async def _refresh_volumes(self) -> None:
         while self._volumes.may_change:
