@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.ports import is_free
-from tests.e2e.yards import COMMAND, SECONDS, Yard, command, manifest, model, service
+from tests.e2e.yards import COMMAND, NAMED, SECONDS, Yard, ask, command, manifest, model, service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,24 +79,17 @@ async def test_an_unknown_kind_is_named_with_its_file(tmp_path: Path) -> None:
     )
 
 
-async def test_a_busy_port_is_named(tmp_path: Path) -> None:
-    port = port_pair()
-    file = manifest(tmp_path / "given.yaml", model("yard"), service("yard", endpoint={"port": port}))
-    with listening_everywhere(port), listening_everywhere(port + 30_000):
-        said = await refused(tmp_path, "-f", file)
-    assert said.startswith("Service default/yard cannot be reached: nothing can listen on 127.96.")
-    assert "Address already in use; end the program that uses the port, or change the port of the service" in said
-
-
 async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for(yard: Yard) -> None:
     port = port_pair()
-    with listening_everywhere(port):
+    # Both its port and the one that takes its place, so that the Service has to look further.
+    with listening_everywhere(port), listening_everywhere(port + 30_000):
         await yard.apply(service("aside", "yard", endpoint={"port": port}))
         await yard.until_ready("aside")
         async with asyncio.timeout(SECONDS):
-            while port + 30_000 not in ports_in_use(yard):
+            while "InferenceService  aside" not in (said := (await command("status", f"--dir={yard.path}"))[1]):
                 await asyncio.sleep(0.1)
-        assert f":{port + 30_000}/v1/chat/completions" in (await command("status", f"--dir={yard.path}"))[1]
+        url = next(line.split()[-1] for line in said.splitlines() if "InferenceService  aside" in line)
+        assert (await ask(url, "Which model are you?")).startswith(NAMED["yard"])
     await yard.kubectl("delete", "inferenceservice", "aside")
 
 
@@ -169,10 +162,6 @@ async def test_detached_a_service_that_does_not_serve_is_named(tmp_path: Path) -
         "modelyard: not ready: InferenceService broken; it goes on in the background, see `modelyard status`\n"
     )
     assert (await command("down", where))[0] == 0
-
-
-def ports_in_use(yard: Yard) -> set[int]:
-    return {place.port for places in yard.folder.places().values() for place in places.values()}
 
 
 def port_pair() -> int:

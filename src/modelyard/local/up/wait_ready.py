@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from modelyard.core.errors import ModelyardError
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -35,16 +33,14 @@ _SILENCE_SECONDS: Final = 30.0
 _PATIENCE: Final = aiohttp.ClientTimeout(total=5)
 
 
-class Unreachable(ModelyardError):
-    """A Service has no address on this machine."""
-
-
 async def wait_ready(proxy: ServiceProxy, view: View, screen: Screen) -> list[Row]:
     """Show the objects until they are ready or stuck, and return their last rows."""
-    give_up, old = None, frozenset(view.rows())
+    give_up, old, told = None, frozenset(view.rows()), set()
     while True:
         for service, why in proxy.unreachable.items():
-            raise Unreachable(f"Service {service} cannot be reached: {why}, or change the port of the service")
+            if service not in told:
+                screen.say(f"Service {service} cannot be reached: {why}, or change the port of the service")
+            told.add(service)
         rows = view.rows()
         screen.show(rows)
         is_good = bool(rows) and all(row.is_as_wanted for row in rows)

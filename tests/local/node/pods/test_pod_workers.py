@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Kubectl
+
+# Not as text that the node could replace.
+EVERYWHERE = "import socket, time; s = socket.socket(); s.bind(('', 18082)); s.listen(); time.sleep(60)"
 
 
 async def test_two_servers_on_the_same_port_run_at_addresses_of_their_own(yard: Yard) -> None:
@@ -49,6 +54,44 @@ async def test_init_containers_run_in_order_before_the_others(yard: Yard) -> Non
     assert pod["status"]["phase"] == "Succeeded"
     assert conditions(pod)["Initialized"] == "True"
     assert state(pod, 1, "initContainerStatuses")["terminated"]["reason"] == "Completed"
+
+
+async def test_a_server_that_is_told_to_listen_everywhere_listens_at_the_address_of_its_pod(yard: Yard) -> None:
+    code = "import os; from http.server import *; HTTPServer((os.environ['SERVER_HOST'], 18081), None).serve_forever()"
+    container = {
+        "image": "test/shell:1",
+        "command": [sys.executable, "-c", code],
+        "env": [{"name": "SERVER_HOST", "value": "0.0.0.0"}],
+        "readinessProbe": {"tcpSocket": {"port": 18081}},
+        "ports": [{"containerPort": 18081}],
+    }
+    await yard.start(container)
+    pod = await yard.ready()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 18081))
+        other.listen()
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_a_server_that_listens_everywhere_all_the_same_is_ended_and_says_why(yard: Yard) -> None:
+    container = {
+        "image": "test/shell:1",
+        "command": [sys.executable, "-c", EVERYWHERE],
+        "ports": [{"containerPort": 18082}],
+    }
+    await yard.start(container)
+    pod = await yard.until(lambda seen: waiting(seen).get("reason") == "CrashLoopBackOff")
+    ended = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
+    assert ended["message"].startswith("listens on 0.0.0.0:18082, where other machines reach it")
+    assert "status.podIP" in ended["message"]
+
+
+async def test_a_port_of_its_own_that_an_engine_opens_everywhere_is_only_told(yard: Yard) -> None:
+    await yard.start({"image": "test/shell:1", "command": [sys.executable, "-c", EVERYWHERE]})
+    events = f"/apis/events.k8s.io/v1/namespaces/{yard.namespace}/events"
+    told = await until(yard.admin, events, lambda seen: "0.0.0.0:18082" in str(seen["items"]))
+    assert [event["type"] for event in told["items"]] == ["Warning"]
+    assert "running" in state(await yard.ready())
 
 
 async def test_kubectl_shows_which_init_container_runs(yard: Yard, kubectl: Kubectl) -> None:

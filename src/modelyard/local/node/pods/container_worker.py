@@ -52,8 +52,11 @@ from modelyard.local.node.process.process import Process
 from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from modelyard.local.node.pods.launch import Prepared
     from modelyard.local.node.podspec import Container, Probe
+    from modelyard.local.node.proxy.addresses import HostPort
     from modelyard.local.node.storage.pod_folders import ContainerFolder
 
 _FIRST_PAUSE: Final = 1.0
@@ -66,6 +69,10 @@ _LONGEST_HOOK: Final = 3600.0
 _TAIL_LINES: Final = 80
 _TAIL_BYTES: Final = 2048
 
+_LISTEN_HERE: Final = (
+    "let it listen on the address of its pod (the field status.podIP), or name its hostFlag or hostEnv in the file "
+    "that --images names"
+)
 BACK_OFF: Final = Waiting("CrashLoopBackOff", "the container has ended and is started again after a pause")
 
 Prepare = Callable[[], Awaitable["Prepared"]]
@@ -148,6 +155,17 @@ class ContainerWorker:
         self.stop(0)
         if self._process is not None:
             self._process.kill()
+
+    def on_listening(self, places: Iterable[HostPort]) -> None:
+        """Take that the container listens beyond loopback: at a port of its own that ends this run, else it is told."""
+        access = self._access
+        if access is None:
+            return
+        own = {access.only_port, *(port.container_port for port in access.ports)}
+        for place in places:
+            why = f"listens on {place}, where other machines reach it and no pod can have the port; {_LISTEN_HERE}"
+            # Engines open other ports for themselves, on every address and without a choice: torch does.
+            (self._fail_run if place.port in own else self._warn)(why)
 
     async def _run_once(self) -> None:
         prepared = await self._wait_prepared()
@@ -317,18 +335,19 @@ class ContainerWorker:
 
     def _terminated(self, process: Process, code: int, started: str) -> Terminated:
         reason = "OOMKilled" if process.out_of_memory else "Error" if code else "Completed"
-        message = self._termination_message(code) or self._failure
+        message = self._termination_message(code)
         return Terminated(code, reason, started, timestamp(), message)
 
     def _termination_message(self, code: int) -> str:
-        """Return what the process wrote as termination message, or the end of its log where the policy allows that."""
+        """Return what the process wrote as termination message, else why it was ended, else the end of its log."""
         with suppress(OSError):
             with self._folder.termination.open("rb") as stream:
                 message = stream.read(MESSAGE_BYTES)
-            if message or not code or self.container.termination_message_policy == "File":
+            if message:
                 return message.decode(errors="replace")
-            return tail(self._folder.log, _TAIL_LINES, _TAIL_BYTES)
-        return ""
+            if code and not self._failure and self.container.termination_message_policy != "File":
+                return tail(self._folder.log, _TAIL_LINES, _TAIL_BYTES)
+        return self._failure
 
 
 def waiting_for(error: Exception) -> Waiting:

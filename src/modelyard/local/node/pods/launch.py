@@ -22,6 +22,7 @@ from modelyard.local.node.pods.gpus import NVIDIA
 from modelyard.local.node.pods.probes import ContainerAccess, Localize
 from modelyard.local.node.podspec import Container
 from modelyard.local.node.process.images import NoProgram, listening, listening_env
+from modelyard.local.node.process.own_address import with_own_address
 from modelyard.local.node.process.path_mapping import Mapped, Paths
 from modelyard.local.node.process.podman import PodmanOptions, enter_command, remove_command, run_command
 from modelyard.local.node.process.process import Launch
@@ -93,7 +94,8 @@ class Launcher:
         paths, address, folder = Paths(config.mapped), self._address, config.folder
 
         def localize(text: str) -> str:
-            return resolve_names(paths.local(text), self._context.service_addresses(), self._pod.meta.namespace)
+            resolved = resolve_names(paths.local(text), self._context.service_addresses(), self._pod.meta.namespace)
+            return with_own_address(resolved, address.ip)
 
         resolved = self._context.images.resolve(config.container.image, tuple(map(localize, config.command)))
         if resolved is None:

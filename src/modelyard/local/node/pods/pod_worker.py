@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from modelyard.local.node.pods.probes import ContainerAccess
     from modelyard.local.node.podspec import Container
     from modelyard.local.node.process.container_state import Waiting
+    from modelyard.local.node.proxy.addresses import HostPort
 
 _log = structlog.get_logger()
 
@@ -111,6 +112,12 @@ class PodWorker:
     def access(self, container: str) -> ContainerAccess | None:
         """Return how probes and `exec` reach a container of this pod; None: it does not run."""
         return next((worker.access for worker in self._all if worker.container.name == container), None)
+
+    def on_listening(self, container: str, places: list[HostPort]) -> None:
+        """Take that a container of this pod listens beyond loopback."""
+        for worker in self._all:
+            if worker.container.name == container:
+                worker.on_listening(places)
 
     def update(self, pod: Stored) -> None:
         """Take a version of the Pod object, from the watch or from the answer to a write."""

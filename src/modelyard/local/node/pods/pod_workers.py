@@ -7,13 +7,16 @@ pods there are, not which event told so. A bug in one worker is logged, and ends
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
 from modelyard.core.resources import POD
 from modelyard.kube.watch import Target, follow
 from modelyard.local.node.pods.pod_worker import PodWorker
+from modelyard.local.node.process.listeners import beyond_loopback, listening_containers
+from modelyard.local.node.process.reaper import mark
 from modelyard.local.node.storage.pod_folders import PodFolder, pod_uids
 
 if TYPE_CHECKING:
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
     from modelyard.kube.errors import KubeError
     from modelyard.local.node.pods.node_context import NodeContext
     from modelyard.local.node.pods.probes import ContainerAccess
+    from modelyard.local.node.proxy.addresses import HostPort
 
 _log = structlog.get_logger()
 
 # All pods together when the node stops: a user who pressed Ctrl-C does not wait for longer grace periods.
 _STOP_SECONDS: Final = 10.0
 _STOP_SLACK: Final = 5.0
+_LOOKS: Final = 2
 
 
 class PodWorkers:
@@ -41,9 +46,12 @@ class PodWorkers:
     async def run(self) -> None:
         """Run all pods until cancelled; then stop their processes and return."""
         target = Target(POD, field_selector=f"spec.nodeName={self._node}")
+        watching = asyncio.create_task(self._watch_listeners())
         try:
             await follow(self._context.client, target, self)
         finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             await self._stop_all()
 
     def uid(self, pod: Key) -> str | None:
@@ -95,6 +103,31 @@ class PodWorkers:
         """Log why the watch is interrupted; None: it goes on again. Pods run on meanwhile."""
         if error is not None:
             _log.warning("pods cannot be followed", node=self._node, error=str(error))
+
+    async def _watch_listeners(self) -> NoReturn:
+        """Tell pods which of their containers listen beyond loopback."""
+        looks: Counter[str] = Counter()
+        while True:
+            await asyncio.sleep(self._context.timings.listeners)
+            try:
+                looks = await self._look_for_listeners(looks)
+            except Exception:
+                _log.exception("bug in the look for listeners")
+
+    async def _look_for_listeners(self, looks: Counter[str]) -> Counter[str]:
+        found = await asyncio.to_thread(beyond_loopback)
+        # Few sockets are ours, and to find their processes is dear, so each is looked for twice and not for ever. Once
+        # is not enough: the worker of a container that has just started may not hold its process yet.
+        looks = Counter({inode: looks[inode] + 1 for inode in found})
+        if news := {inode: place for inode, place in found.items() if looks[inode] <= _LOOKS}:
+            self._tell_listeners(await asyncio.to_thread(listening_containers, mark(self._context.state), news))
+        return looks
+
+    def _tell_listeners(self, found: dict[str, list[HostPort]]) -> None:
+        for name, places in found.items():
+            uid, _, container = name.partition("/")
+            if uid in self._workers:
+                self._workers[uid].on_listening(container, places)
 
     async def _supervise(self, uid: str) -> None:
         while True:

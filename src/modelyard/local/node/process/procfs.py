@@ -65,6 +65,15 @@ def _counted(file: Path, names: tuple[str, ...]) -> int:
     return 0
 
 
+def variable(pid: int, name: str) -> str:
+    """Return the value that a variable had when a process was started; empty: it had none, or cannot be read."""
+    prefix = f"{name}=".encode()
+    with suppress(OSError):
+        words = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return next((word[len(prefix) :].decode(errors="replace") for word in words if word.startswith(prefix)), "")
+    return ""
+
+
 def pids_with(variable: str) -> Iterator[int]:
     """Yield the processes of this user that were started with a variable, given as `NAME=value`."""
     wanted = variable.encode()

@@ -33,6 +33,7 @@ _SLOTS: Final = 2**16 - 2
 # Below the node ports of the cluster (30000 to 32767).
 _SERVICE_PORTS: Final = range(20_000, 30_000)
 _SERVICE_TRIES: Final = 50
+_LAST_CHOICES: Final = 8
 _INSTEAD: Final = 30_000
 
 
@@ -117,14 +118,14 @@ def listen_choices(cluster_ip: str, port: int, *, many: bool = MANY) -> list[Hos
     """Return the addresses on which a port of a Service may listen, best first and in the same order at every start.
 
     The second choice is for ports that only root may use (80 becomes 30080), and for those that another program holds
-    on all addresses of the machine.
+    on all addresses of the machine. The others are for when it holds both.
     """
-    if many:
-        instead = port + _INSTEAD if port + _INSTEAD < 2**16 else port - _INSTEAD
-        return [HostPort(cluster_ip, port), HostPort(cluster_ip, instead)]
     start = _number(str(HostPort(cluster_ip, port)))
-    numbers = (_SERVICE_PORTS[(start + step) % len(_SERVICE_PORTS)] for step in range(_SERVICE_TRIES))
-    return [HostPort(_LOCALHOST, number) for number in numbers]
+    numbers = [_SERVICE_PORTS[(start + step) % len(_SERVICE_PORTS)] for step in range(_SERVICE_TRIES)]
+    if not many:
+        return [HostPort(_LOCALHOST, number) for number in numbers]
+    instead = port + _INSTEAD if port + _INSTEAD < 2**16 else port - _INSTEAD
+    return [HostPort(cluster_ip, number) for number in (port, instead, *numbers[:_LAST_CHOICES])]
 
 
 def _twin(shown: str) -> str:

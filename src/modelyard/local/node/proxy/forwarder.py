@@ -43,7 +43,8 @@ class Forwarder:
     """Binds the first of some addresses that is free, and forwards its connections. Made inside an event loop."""
 
     def __init__(self, addresses: Sequence[HostPort]) -> None:
-        self.address, self._socket = _first_free(addresses)
+        self._choices = tuple(addresses)
+        self.address, self._socket = _first_free(self._choices)
         self._loop = asyncio.get_running_loop()
         self._listens = False
         self._turn = 0
@@ -97,9 +98,9 @@ class Forwarder:
 
     def _refuse(self) -> None:
         # A socket that listens cannot be told to stop. A new one that is only bound keeps the address, and the kernel
-        # refuses every connection to it.
+        # refuses every connection to it. A better address may be free by now: that of a pod that had to end.
         self._stop_listening()
-        _, self._socket = _first_free([self.address])
+        self.address, self._socket = _first_free(self._choices)
 
     def _stop_listening(self) -> None:
         if self._listens:

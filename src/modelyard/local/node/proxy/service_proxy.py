@@ -1,22 +1,25 @@
 """kube-proxy for this node: make every Service reachable on this machine, on Linux at its own ClusterIP.
 
 `up.machine` runs it beside the node. It follows Services and EndpointSlices, and keeps one `Forwarder` per port. While
-the API server is away everything stays as it was. A Service whose address another program uses is tried again every
-few seconds.
+the API server is away everything stays as it was. A Service whose address another program uses gets another port, and
+an Event that says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from modelyard.core.resources import SERVICE, Key, Resource
+from modelyard.core.resources import EVENT, SERVICE, Key, Resource
+from modelyard.kube.errors import KubeError
 from modelyard.kube.watch import Target, follow
 from modelyard.local.node.proxy.addresses import MANY, HostPort
 from modelyard.local.node.proxy.forwarder import AddressInUse, Forwarder
 from modelyard.local.node.proxy.routes import Route, routes
+from modelyard.local.node.proxy.service_events import ServiceWarning, moved, service_event
 from modelyard.local.retry import pause
 from modelyard.local.store import Store
 
@@ -54,6 +57,7 @@ class ServiceProxy:
         self._forwarders: dict[_Listener, Forwarder] = {}
         self._closing: set[Forwarder] = set()
         self._unreachable: dict[_Listener, str] = {}
+        self._told: dict[Key, ServiceWarning] = {}
         self._draining_pods: set[PodAddress] = set()
         self._service_addresses: dict[Key, dict[int, HostPort]] = {}
         self._moved = asyncio.Event()
@@ -92,19 +96,40 @@ class ServiceProxy:
             async with asyncio.TaskGroup() as group:
                 group.create_task(follow(client, Target(SERVICE), self._services))
                 group.create_task(follow(client, Target(ENDPOINT_SLICE), self._slices))
-                await self._sync_forever()
+                await self._sync_forever(client)
         finally:
             async with asyncio.TaskGroup() as group:
                 for forwarder in (*self._forwarders.values(), *self._closing):
                     group.create_task(forwarder.stop())
 
-    async def _sync_forever(self) -> NoReturn:
+    async def _sync_forever(self, client: Client) -> NoReturn:
         while True:
             await pause(_TRY_AGAIN_SECONDS if self._unreachable else None, until=self._changed)
             self._changed.clear()
             self._sync()
             if self._services.is_filled and self._slices.is_filled:
                 self._synced.set()
+            await self._send_warnings(client)
+
+    async def _send_warnings(self, client: Client) -> None:
+        """Send an Event about each Service that listens elsewhere than its port says, or nowhere; once."""
+        warnings = self._warnings()
+        for service in warnings.keys() - self._told.keys():
+            _log.warning("a Service is not where its port says", service=str(service), note=warnings[service].note)
+            try:
+                about = self._services.items[service]
+                await client.create(EVENT, service_event(about, warnings[service], datetime.now(UTC)))
+            except KubeError as error:
+                _log.warning("event is not written", service=str(service), error=str(error))
+        self._told = warnings
+
+    def _warnings(self) -> dict[Key, ServiceWarning]:
+        found = {service: ServiceWarning("Unreachable", why) for service, why in self.unreachable.items()}
+        for (service, choices), forwarder in self._forwarders.items():
+            # Where all Services share 127.0.0.1 (macOS), each has a port of its own, and that is no news.
+            if self._many and forwarder.address != choices[0] and not self._is_api(service):
+                found[service] = moved(choices[0], forwarder.address)
+        return {service: warning for service, warning in found.items() if service in self._services.items}
 
     def _sync(self) -> None:
         wanted = routes(self._services.items.values(), self._slices.items.values(), many=self._many)
@@ -130,21 +155,25 @@ class ServiceProxy:
 
     def _ensure(self, listener: _Listener, route: Route) -> None:
         try:
-            forwarder = self._forwarders.get(listener) or self._listen(listener, route)
-            forwarder.set_targets(self._targets(route))
+            self._serve(listener, route)
         except AddressInUse as error:
             if broken := self._forwarders.pop(listener, None):
                 self._close(broken)
-            if self._unreachable.get(listener) != str(error):
-                _log.warning("a Service cannot be reached", service=str(route.service), error=str(error))
             self._unreachable[listener] = str(error)
         else:
             self._unreachable.pop(listener, None)
 
+    def _serve(self, listener: _Listener, route: Route) -> None:
+        forwarder, targets = self._forwarders.get(listener) or self._listen(listener, route), self._targets(route)
+        try:
+            forwarder.set_targets(targets)
+        except AddressInUse:
+            # A program has begun to listen on all addresses since we bound this one. Another one of ours is free.
+            self._close(self._forwarders.pop(listener))
+            self._listen(listener, route).set_targets(targets)
+
     def _listen(self, listener: _Listener, route: Route) -> Forwarder:
         forwarder = self._forwarders[listener] = Forwarder(route.choices)
-        if self._many and forwarder.address != route.choices[0]:
-            _log.warning("a Service listens on another port", service=str(route.service), place=str(forwarder.address))
         return forwarder
 
     def _close(self, forwarder: Forwarder) -> None:
