@@ -74,6 +74,7 @@ def test_the_answer_of_nvidia_smi_is_read() -> None:
 def test_a_machine_with_gpus_says_so() -> None:
     hardware = Hardware(8, 2**34, 2**40, (Gpu("0", "NVIDIA RTX 4090"),), "amd64")
     assert hardware.capacity["nvidia.com/gpu"] == "1"
+    assert hardware.allocatable == {**hardware.capacity, "cpu": "80"}
     assert hardware.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
 
 

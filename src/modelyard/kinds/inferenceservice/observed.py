@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem, stored_condition
@@ -34,6 +35,7 @@ _REMEDIES = pod_problems.Remedies(
     memory="raise spec.resources.memory, so that it gets a node with enough",
     room="free or add capacity, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
+_NOTHING_TO_LOWER = "free or add capacity, or change spec.nodeSelector or spec.tolerations"
 _FINISHED = ("Failed", "Succeeded")
 _MUTATED_LISTS = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
@@ -212,11 +214,18 @@ def _pod_problem(
             "it starts again when there is room; raise spec.priority to prevent this",
         )
     if pods.waiting:
-        return None if pods.waiting.missing_gpu else pod_problems.unschedulable(pods.waiting, _REMEDIES)
+        return None if pods.waiting.missing_gpu else pod_problems.unschedulable(pods.waiting, _remedies(service))
     if problem := pod_problems.repeated_failure(pods.failed):
         return problem
     fetching = any(fetch_report.running_downloader(pod) for pod in pods.latest)
     return None if fetching else rollout.problem
+
+
+def _remedies(service: Object[InferenceServiceSpec]) -> pod_problems.Remedies:
+    asked = service.spec.resources
+    if asked.cpu or asked.memory or asked.host_memory or asked.gpu:
+        return _REMEDIES
+    return replace(_REMEDIES, room=_NOTHING_TO_LOWER)
 
 
 def _container_problem(pods: ObservedPods) -> Problem | None:

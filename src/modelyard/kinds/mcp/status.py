@@ -25,7 +25,7 @@ def summarise(mcp: Object[McpSpec], seen: Seen, outcome: Outcome) -> McpStatus:
     rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
     question = handshake(mcp, seen)
     answer = (seen.answer(question) or last_answer(mcp, rollout.template)) if question else None
-    pods = available(seen, rollout)
+    pods = available(mcp, seen, rollout)
     hello = responding(answer, asked=question is not None)
     ready = overall(outcome, rollout, pods, hello)
     said = answer.value if answer and answer.ok else {}
@@ -47,11 +47,12 @@ def report(said: dict[str, Any]) -> ServerReport:
     return ServerReport(*(str(said.get(field, "")) for field in ("name", "version", "protocolVersion")))
 
 
-def available(seen: Seen, rollout: workloads.Rollout) -> Condition:
+def available(mcp: Object[McpSpec], seen: Seen, rollout: workloads.Rollout) -> Condition:
     """Return the condition Available: whether pods are ready."""
     if seen.one(Owned(DEPLOYMENT)) is None:
         return condition("Available", False, Reason.STARTING, "the Deployment does not exist yet")
-    trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)))
+    remedies = pod_problems.DEFAULT_REMEDIES if mcp.spec.resources else pod_problems.NO_RESOURCES
+    trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)), remedies)
     return workloads.available(rollout, trouble or rollout.problem)
 
 

@@ -47,6 +47,8 @@ class Remedies(Struct, frozen=True):
 
 
 DEFAULT_REMEDIES = Remedies()
+NO_RESOURCES = Remedies(room="free or add capacity")
+"""For an object that states no resources: the little that its pods request cannot be lowered."""
 _VOLUME_REMEDY = "check its claims with `kubectl describe pvc`; their storage class may be missing"
 _CLAIM_DELETED_REMEDY = "set spec.replicas of all services that use the claim to 0 until it is deleted"
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from modelyard.local.node.pods.gpus import NVIDIA
 
 _PODS: Final = "110"
+_PODS_PER_CPU: Final = 10
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _ANSWER_SECONDS: Final = 10.0
 # Below this, programs fail in ways that are hard to understand; under DiskPressure no further pods are scheduled.
@@ -52,6 +53,15 @@ class Hardware(Struct, frozen=True):
             "pods": _PODS,
             **gpus,
         }
+
+    @property
+    def allocatable(self) -> dict[str, str]:
+        """The `allocatable` of the Node: what the scheduler may give to pods, which of CPUs is more than there are.
+
+        Processes share the CPUs, and no CPU limit holds here. The requests of idle pods, and those of init containers
+        that have ended, would fill a small machine that has nothing to do.
+        """
+        return {**self.capacity, "cpu": str(self.cpus * _PODS_PER_CPU)}
 
     @property
     def labels(self) -> dict[str, str]:

@@ -32,7 +32,7 @@ def status(name: str, hardware: Hardware, before: Json, now: str, *, port: int, 
     """Return the status of the Node. Times of unchanged conditions come from `before`; port 0: it has no server."""
     return {
         "capacity": hardware.capacity,
-        "allocatable": hardware.capacity,
+        "allocatable": hardware.allocatable,
         "declaredFeatures": list(FEATURES),
         "conditions": _conditions(before.get("conditions", []), now, pressure),
         "addresses": [{"type": "InternalIP", "address": HOST}, {"type": "Hostname", "address": name}],
