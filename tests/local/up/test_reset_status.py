@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from modelyard.kube.client import Client
@@ -38,6 +39,24 @@ def slice_of(name: str, manager: str) -> dict[str, Any]:
     }
 
 
+INFERENCE = "inference.llmkube.dev/v1alpha1"
+META = {"metadata": {"name": "served"}}
+OBJECTS: tuple[dict[str, Any], ...] = (
+    {"apiVersion": INFERENCE, "kind": "Model", **META, "spec": {"source": "https://example.com/a.gguf"}},
+    {"apiVersion": INFERENCE, "kind": "InferenceService", **META, "spec": {"modelRef": "served"}},
+    {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": "MCP", **META, "spec": {"image": "tools"}},
+)
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    # Paused, so that its controller leaves the status alone.
+    spec = {"replicas": 1, "paused": True, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.usefixtures("installed")
 async def test_ready_pods_of_the_node_and_lists_of_the_controller_are_taken_back(
     cluster: Cluster, namespace: str, kubectl: Kubectl
 ) -> None:
@@ -67,3 +86,36 @@ async def test_ready_pods_of_the_node_and_lists_of_the_controller_are_taken_back
     assert "Ready" not in await read("pod/new", truths)
     assert "10.0.0.1" not in await read("endpointslice/made", "{.endpoints}")
     assert "10.0.0.1" in await read("endpointslice/written", "{.endpoints}")
+
+
+@pytest.mark.usefixtures("installed")
+async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
+    cluster: Cluster, namespace: str, kubectl: Kubectl
+) -> None:
+    here = f"--namespace={namespace}"
+    statuses: dict[str, dict[str, Any]] = {
+        "inferenceservice": {"phase": "Ready", "readyReplicas": 1},
+        "mcp": {"ready": True},
+        "model": {"phase": "Ready"},
+    }
+    await kubectl("apply", here, "-f", "-", input=yaml.safe_dump_all([*OBJECTS, deployment("served")]))
+    for kind, fields in statuses.items():
+        conditions = [{"type": name, "reason": "Ready", "message": "", **TRUE} for name in ("Ready", "Other")]
+        status = json.dumps({"status": {**fields, "conditions": conditions}})
+        await kubectl("patch", kind, "served", here, "--subresource=status", "--type=merge", f"--patch={status}")
+    ready = json.dumps({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}})
+    await kubectl("patch", "deployment", "served", here, "--subresource=status", f"--patch={ready}")
+    client = Client(HttpTransport(from_kubeconfig([cluster.kubeconfig])))
+    await reset_status(client, "old-machine")
+    await client.close()
+
+    async def read(what: str, path: str) -> str:
+        return await kubectl("get", what, "served", here, "-o", f"jsonpath={path}")
+
+    truths = "{range .status.conditions[*]}{.type}={.status} {end}"
+    assert await read("inferenceservice", "{.status.phase} {.status.readyReplicas} " + truths) == (
+        "Creating 0 Ready=False Other=True "
+    )
+    assert await read("mcp", "{.status.ready} " + truths) == "false Ready=False Other=True "
+    assert await read("model", "{.status.phase} " + truths) == "Ready Ready=True Other=True "
+    assert await read("deployment", "{.status.readyReplicas}{.status.availableReplicas}") == ""
