@@ -246,7 +246,8 @@ async def test_a_stranger_under_the_deployments_name_is_left_alone_and_reported(
     found = await recorder.wait_for(SERVICES, namespace, "chat", says("NameConflict"))
     assert found
     assert found["status"]["phase"] == "Failed"
-    assert "Deployment chat" in condition(found, "Ready")["message"]
+    assert "Deployment chat exists already and has no owner" in condition(found, "Ready")["message"]
+    assert "delete it, and it is made again" in condition(found, "Ready")["message"]
     after = await admin.get(DEPLOYMENT.path(namespace, "chat"))
     assert (after["metadata"]["uid"], after["spec"]) == (stranger["metadata"]["uid"], stranger["spec"])
     assert not recorder.created(SERVICE)

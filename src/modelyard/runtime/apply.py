@@ -39,7 +39,7 @@ from modelyard.runtime.drift import REPAIR_WINDOW
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping
 
-    from modelyard.core.objects import Json, Stored
+    from modelyard.core.objects import Json, OwnerReference, Stored
     from modelyard.kube.client import Client
     from modelyard.runtime.cache import Cache
     from modelyard.runtime.drift import Drift
@@ -361,13 +361,22 @@ def _check_ownership(owner: Stored, live: Stored) -> None:
     what, other = f"{live.resource.kind} {live.meta.name}", live.meta.controller
     if other and other.kind == owner.resource.kind and other.name == owner.meta.name:
         raise Blocked(_left_behind(what), CLEANUP_WAIT)
-    holder = f"belongs to {other.kind} {other.name}" if other else "was not created by Modelyard"
-    problem = Problem(
+    raise Blocked(_name_taken(what, other), NAME_TAKEN_WAIT)
+
+
+def _name_taken(what: str, holder: OwnerReference | None) -> Problem:
+    if holder is None:
+        return Problem(
+            Reason.NAME_CONFLICT,
+            f"{what} already exists and has no owner: it was created by hand, or its owner was deleted with "
+            "--cascade=orphan",
+            "delete it, and it is created again, or rename this object; Modelyard never changes it",
+        )
+    return Problem(
         Reason.NAME_CONFLICT,
-        f"{what} already exists and {holder}",
+        f"{what} already exists and belongs to {holder.kind} {holder.name}",
         "rename this object, or delete the other one if it is not needed; Modelyard never changes it",
     )
-    raise Blocked(problem, NAME_TAKEN_WAIT)
 
 
 def _controls(owner: Stored, live: Stored) -> bool:

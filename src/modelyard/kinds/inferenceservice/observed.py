@@ -176,7 +176,8 @@ def shortage(pods: ObservedPods) -> Problem | None:
         Reason.INSUFFICIENT_GPU,
         f"no node that a pod may use has {waiting_for(pods)} free",
         "it starts by itself when one has, and spec.priority decides who comes first; if such GPUs are free, compare "
-        "spec.tolerations, spec.nodeSelector and spec.resources with their nodes",
+        "spec.tolerations, spec.nodeSelector and spec.resources with their nodes. A machine without any never gets "
+        "one: to serve on its CPUs, ask for none in spec.resources.gpu and hardware.gpu of the Model",
     )
 
 

@@ -99,6 +99,10 @@ TRANSIENT: Final = frozenset(
 )
 """Problems that may go away by themselves."""
 
+_NO_MAC: Final = (
+    "this model needs a Mac, and no agent on one has reported yet; one machine alone never gets one: to serve it with "
+    "what there is, remove hardware.accelerator from the Model"
+)
 _BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
 _BY_OTHERS: Final = "another client scaled the Deployment to zero, not spec.replicas; scale it up to serve"
 
@@ -115,7 +119,7 @@ def _because(problem: Problem | None) -> Why:
 
 def _under_way(facts: PhaseFacts) -> Why:
     if facts.outside_cluster:
-        return Why(Reason.WAITING_FOR_METAL_AGENT, "this model needs a Mac, and no agent on one has reported yet")
+        return Why(Reason.WAITING_FOR_METAL_AGENT, _NO_MAC)
     problem = facts.problem or facts.shortage
     return _because(problem) if problem else Why(Reason.CREATING, facts.count)
 

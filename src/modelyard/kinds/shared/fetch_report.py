@@ -82,7 +82,7 @@ FAILURES: Final[Mapping[int, Failure]] = {
     Code.REFUSED: Failure(
         Reason.MODEL_SOURCE_REFUSED,
         "the downloader refuses the source",
-        f"see `kubectl logs -c {CONTAINER} POD`",
+        "read its output with `kubectl logs`; `kubectl get pods` shows its pod",
     ),
     Code.TRANSIENT: Failure(
         Reason.MODEL_SOURCE_UNREACHABLE,
@@ -137,7 +137,7 @@ def report(pod: Stored, container: str = CONTAINER) -> Report | None:
     before = status.get("lastState", {}).get("terminated", {})
     if ended is None and before.get("exitCode", 0) == 0:
         return None
-    return _read(container, ended or before)
+    return _read(pod, container, ended or before)
 
 
 def pod_report(pod: Stored) -> Report | None:
@@ -179,11 +179,11 @@ def _is_downloader(container: Json) -> bool:
     return str(container.get("name", "")).endswith(CONTAINER)
 
 
-def _read(container: str, ended: Json) -> Report | None:
+def _read(pod: Stored, container: str, ended: Json) -> Report | None:
     code, line = int(ended.get("exitCode", 0)), _termination_line(str(ended.get("message", "")))
     if code == 0:
         return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
-    problem = _problem(code, line) or pod_problems.crash_problem(container, ended, REMEDIES)
+    problem = _problem(code, line) or pod_problems.crash_problem(pod, container, ended, REMEDIES)
     if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
         # A signal ended it, with the pod perhaps. That says nothing about the weights, and the container is restarted.
         return None

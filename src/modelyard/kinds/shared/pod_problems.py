@@ -37,6 +37,8 @@ _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError
 _CRASH_LOOP_RESTARTS = 2
 _KILLED_FOR_MEMORY = "OOMKilled"
 _RECENT_SECONDS = 600.0
+_LONGEST_CAUSE = 256
+_TIME = re.compile(r"^\W?(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d\S*\s+")
 
 
 class Remedies(Struct, frozen=True):
@@ -110,7 +112,7 @@ def container_problem(pod: Stored, remedies: Remedies) -> Problem | None:
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
     unready_since = str(stored_condition(status, "Ready").get("lastTransitionTime", ""))
     blamed = (one for one in containers if not one.get("ready") and not _was_ready(one, unready_since))
-    return next((problem for one in blamed if (problem := _status_problem(one, remedies))), None)
+    return next((problem for one in blamed if (problem := _status_problem(pod, one, remedies))), None)
 
 
 def _was_ready(status: Json, unready_since: str) -> bool:
@@ -119,7 +121,7 @@ def _was_ready(status: Json, unready_since: str) -> bool:
     return bool(started) and started < unready_since
 
 
-def _status_problem(status: Json, remedies: Remedies) -> Problem | None:
+def _status_problem(pod: Stored, status: Json, remedies: Remedies) -> Problem | None:
     name, waiting = status.get("name", ""), status.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     if reason in _IMAGE_REASONS:
@@ -134,7 +136,7 @@ def _status_problem(status: Json, remedies: Remedies) -> Problem | None:
     looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _CRASH_LOOP_RESTARTS
     # Reported at the first time: a container that ran out of memory will do so again.
     if looping or ended.get("reason") == _KILLED_FOR_MEMORY:
-        return crash_problem(name, ended, remedies)
+        return crash_problem(pod, name, ended, remedies)
     return None
 
 
@@ -161,7 +163,7 @@ def _config_problem(container: str, message: str) -> Problem:
     return Problem(Reason.CONTAINER_CONFIG_INVALID, f"container {container} cannot be created: {message[:512]}", remedy)
 
 
-def crash_problem(container: str, terminated: Json, remedies: Remedies) -> Problem:
+def crash_problem(pod: Stored, container: str, terminated: Json, remedies: Remedies) -> Problem:
     """Return the problem of a container that keeps exiting, from its last `terminated` state."""
     if terminated.get("reason") == _KILLED_FOR_MEMORY:
         return Problem(
@@ -169,12 +171,24 @@ def crash_problem(container: str, terminated: Json, remedies: Remedies) -> Probl
             f"container {container} ran out of memory and was killed",
             remedies.memory,
         )
-    code = terminated.get("exitCode", "unknown")
+    code, cause = terminated.get("exitCode", "unknown"), last_words(str(terminated.get("message", "")))
     return Problem(
         Reason.CRASH_LOOP,
-        f"container {container} keeps exiting (exit code {code})",
-        f"see `kubectl logs --previous -c {container} POD`",
+        f"container {container} keeps exiting (exit code {code})" + (f": {cause}" if cause else ""),
+        f"see `kubectl logs --previous -c {container} {pod.meta.name}`",
     )
+
+
+def last_words(message: str) -> str:
+    """Return the last line of a termination message, which most programs end with the cause; empty: it has none.
+
+    Without the time at its beginning: the same cause would be news at every restart.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    # Lines in JSON are for programs, and the line of a downloader is read elsewhere.
+    if not lines or lines[-1].startswith("{"):
+        return ""
+    return "".join(filter(str.isprintable, _TIME.sub("", lines[-1])))[:_LONGEST_CAUSE].rstrip(";. ")
 
 
 def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:

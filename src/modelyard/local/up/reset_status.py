@@ -15,7 +15,7 @@ from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, Resource
 from modelyard.kinds import ALL
-from modelyard.kinds.inferenceservice.phases import Phase
+from modelyard.kinds.inferenceservice.phases import ServicePhase
 from modelyard.kube.errors import NotFound
 from modelyard.local.clock import timestamp
 from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
@@ -65,7 +65,7 @@ async def reset_status(client: Client, node: str) -> None:
 
 def _unready(item: Stored) -> Json:
     """Return the changed fields of a service's status; only those that its kind has."""
-    fields = {"phase": Phase.CREATING.value, "ready": False, "readyReplicas": 0}
+    fields = {"phase": ServicePhase.CREATING.value, "ready": False, "readyReplicas": 0}
     kept = {name: value for name, value in fields.items() if name in item.status}
     return {**kept, "conditions": _conditions(item, _OF_OBJECTS, Reason.STARTING)}
 
