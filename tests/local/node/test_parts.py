@@ -137,6 +137,14 @@ async def test_podman_is_used_only_when_it_works(
     assert await Podman().program() == (str(program) if works else None)
 
 
+def test_what_to_do_without_podman_depends_on_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Podman().remedy() == "install podman or docker"
+    program = tmp_path / "docker"
+    program.touch(mode=0o755)
+    assert Podman().remedy() == "docker is there, but `docker info` fails: start its service"
+
+
 def test_a_record_is_read_as_it_was_written_and_a_broken_one_is_none(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     record = ContainerRecord(7, "birth", "/folder", NOW, 2, last=Terminated(1, "Error", NOW, NOW))

@@ -126,7 +126,7 @@ class Launcher:
         program, container = await self._context.podman.program(), config.container
         if program is None:
             raise NoProgram(
-                f"no program for image {container.image} on this machine: install podman or docker, "
+                f"no program for image {container.image} on this machine: {self._context.podman.remedy()}, "
                 "or add a rule for the image to the file that --images names"
             )
         name = f"modelyard-{self._pod.meta.uid}-{container.name}"

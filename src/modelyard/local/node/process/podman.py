@@ -51,6 +51,13 @@ class Podman:
                 self._found = file
         return self._found
 
+    def remedy(self) -> str:
+        """Return what to do when neither works: start the service of the one that is there, or install one."""
+        there = [name for name in PROGRAMS if shutil.which(name)]
+        if not there:
+            return "install podman or docker"
+        return f"{there[0]} is there, but `{there[0]} info` fails: start its service"
+
 
 async def _works(file: str) -> bool:
     quiet = asyncio.subprocess.DEVNULL
