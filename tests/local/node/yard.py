@@ -33,9 +33,10 @@ SECONDS = 60.0
 RULES = (
     Rule("test/shell"),
     Rule("test/server", (sys.executable, str(Path(__file__).with_name("server.py"))), host_flag="--host"),
+    Rule("test/told", host_env="TOLD_HOST", port_env="TOLD_PORT"),
     Rule("test/absent", ("no-such-program",), install="install no-such-program"),
 )
-"""`test/shell` runs the container's own command, `test/server` a small web server; `test/absent` nothing."""
+"""`test/shell` and `test/told` run the own command of the container, `test/server` a web server, `test/absent` none."""
 
 
 @asynccontextmanager

@@ -73,6 +73,13 @@ async def test_a_server_that_is_told_to_listen_everywhere_listens_at_the_address
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+async def test_a_program_is_told_its_address_and_port_by_the_variables_of_its_rule(yard: Yard) -> None:
+    told = {**shell("echo $TOLD_HOST:$TOLD_PORT"), "image": "test/told:1", "ports": [{"containerPort": 18083}]}
+    await yard.start(told, restartPolicy="Never")
+    pod = await yard.over()
+    assert yard.log(pod) == f"{pod['status']['podIP'].replace('240.', '127.', 1)}:18083\n"
+
+
 async def test_a_server_that_listens_everywhere_all_the_same_is_ended_and_says_why(yard: Yard) -> None:
     container = {
         "image": "test/shell:1",

@@ -101,7 +101,9 @@ class Launcher:
         if resolved is None:
             return None
         words = (*resolved.rest, *map(localize, config.args))
-        args = listening(resolved.rule, words, address.ip, address.port)
+        # A pod with an address of its own may use any port, and uses the one that its spec says.
+        port = address.port or next((each.container_port for each in config.container.ports), None)
+        args = listening(resolved.rule, words, address.ip, port)
         mark = f"{self._pod.meta.uid}/{config.container.name}"
         temporary = paths.outside("/tmp")  # noqa: S108 - a path of the container, not of this machine
         env = {
@@ -114,7 +116,7 @@ class Launcher:
             **({"TMPDIR": temporary} if temporary else {}),
             **({"CUDA_VISIBLE_DEVICES": ",".join(config.gpus)} if self._context.gpus.any else {}),
             **{name: localize(value) for name, value in config.env.items()},
-            **listening_env(resolved.rule, address.ip, address.port),
+            **listening_env(resolved.rule, address.ip, port),
         }
         where = paths.outside(config.container.working_dir) or str(folder.work)
         limit = memory_limit(config.container)

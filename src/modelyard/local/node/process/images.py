@@ -6,8 +6,10 @@ ours with a file:
     images:
       - image: registry.example.com/echo   # the repository; also matches behind a mirror: mirror.local/.../echo
         program: [echo-server, --quiet]    # left out: the container's own command is run, without any isolation
-        hostFlag: --listen                 # how it is told the address to listen on: by a flag ...
-        portEnv: ECHO_PORT                 # ... or by a variable
+        hostFlag: --listen                 # how it is told the address to listen on: by flags ...
+        portFlag: --port
+        hostEnv: ECHO_HOST                 # ... or by variables
+        portEnv: ECHO_PORT
         install: build it with make        # shown when the program is missing
 
 An image without a rule is run by podman or docker where there is one. Nothing else is ever run.
@@ -198,13 +200,13 @@ def short_repository(image: str) -> str:
 
 
 def listening(rule: Rule, args: Words, host: str, port: int | None) -> Words:
-    """Return the arguments of a program with its flags for the address; port None: its own port stays."""
+    """Return the arguments of a program with its flags for the address; port None: none is known, its own stays."""
     args = _with_flag(args, rule.host_flag, host)
     return args if port is None else _with_flag(args, rule.port_flag, str(port))
 
 
 def listening_env(rule: Rule, host: str, port: int | None) -> dict[str, str]:
-    """Return the variables that set the address of a program; port None: its own port stays."""
+    """Return the variables that set the address of a program; port None: none is known, its own stays."""
     told = {rule.host_env: host, rule.port_env: "" if port is None else str(port)}
     return {name: value for name, value in told.items() if name and value}
 
