@@ -152,6 +152,7 @@ def phase_facts(
         wanted=rollout.wanted,
         ready=ready,
         pods_left=max(pods.remaining, rollout.ready),
+        remark=pod_problems.probe_remark(pods.latest) if busy else "",
         old_pods_stopping=_is_stopping_old_pods(deployment, pods),
         complete=complete,
     )

@@ -53,6 +53,8 @@ class PhaseFacts(Struct, frozen=True):
     """Whether all pods that are wanted exist, are ready and of the latest template."""
     refused: bool = False
     """Whether the cluster refuses to create pods, even if another problem is reported first."""
+    remark: str = ""
+    """How the probes of a pod that is not ready fail, if its node has said so."""
     old_pods_stopping: bool = False
     """Whether new pods wait until all old ones have stopped."""
 
@@ -121,7 +123,7 @@ def _under_way(facts: PhaseFacts) -> Why:
     if facts.outside_cluster:
         return Why(Reason.WAITING_FOR_METAL_AGENT, _NO_MAC)
     problem = facts.problem or facts.shortage
-    return _because(problem) if problem else Why(Reason.CREATING, facts.count)
+    return _because(problem) if problem else Why(Reason.CREATING, "; ".join(filter(None, (facts.count, facts.remark))))
 
 
 TABLE: Final = (

@@ -53,7 +53,8 @@ def available(mcp: Object[McpSpec], seen: Seen, rollout: workloads.Rollout) -> C
         return condition("Available", False, Reason.STARTING, "the Deployment does not exist yet")
     remedies = pod_problems.DEFAULT_REMEDIES if mcp.spec.resources else pod_problems.NO_RESOURCES
     trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)), remedies)
-    return workloads.available(rollout, trouble or rollout.problem)
+    remark = "" if rollout.complete else pod_problems.probe_remark(seen.all(Owned(POD)))
+    return workloads.available(rollout, trouble or rollout.problem, remark)
 
 
 def responding(answer: Answer | None, *, asked: bool) -> Condition:

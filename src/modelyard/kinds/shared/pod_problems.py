@@ -81,6 +81,16 @@ def node_problem(pod: Stored) -> Problem | None:
     )
 
 
+def probe_remark(pods: Iterable[Stored]) -> str:
+    """Return how the probes of the first pod that is not ready fail, where its node says so; empty: it does not.
+
+    A kubelet lists the containers and no more; the node of one machine adds how their probes fail.
+    """
+    conditions = (stored_condition(pod.status, "ContainersReady") for pod in pods if not pod.meta.deleting)
+    said = (str(each.get("message", "")).partition("]; ")[2] for each in conditions if each.get("status") == "False")
+    return next(filter(None, said), "")[:_LONGEST_CAUSE]
+
+
 def recently_failed(pods: Iterable[Stored], now: datetime) -> list[Stored]:
     """Return the pods of the last ten minutes with phase Failed. Older ones prove nothing: they stay for ever."""
     return [pod for pod in pods if pod.status.get("phase") == "Failed" and _age(pod, now) < _RECENT_SECONDS]

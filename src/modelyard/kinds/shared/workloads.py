@@ -145,8 +145,11 @@ def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
     return None
 
 
-def available(rollout: Rollout, problem: Problem | None) -> Condition:
-    """Return the condition Available. A rollout that is stuck is named, but does not make it False while pods serve."""
+def available(rollout: Rollout, problem: Problem | None, remark: str = "") -> Condition:
+    """Return the condition Available. A rollout that is stuck is named, but does not make it False while pods serve.
+
+    `remark` is why pods are not ready yet, if a node has said so.
+    """
     if rollout.complete and rollout.wanted == 0:
         return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
     if rollout.complete:
@@ -154,7 +157,7 @@ def available(rollout: Rollout, problem: Problem | None) -> Condition:
     if problem:
         return failing("Available", problem, Truth.TRUE if rollout.ready else Truth.FALSE)
     reason = Reason.ROLLING_OUT if rollout.ready else Reason.STARTING
-    return condition("Available", rollout.ready > 0, reason, rollout.count)
+    return condition("Available", rollout.ready > 0, reason, "; ".join(filter(None, (rollout.count, remark))))
 
 
 def ready_text(ready: int, wanted: int, *, complete: bool) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from modelyard.local.node.pods.pod_events import PodWarning, PodWarnings
-from tests.local.node.yard import SECONDS, Yard, is_ready, shell, terminated, waiting
+from tests.local.node.yard import SECONDS, Yard, is_ready, shell, terminated, waiting, yard_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelyard.local.cluster import Cluster
 
 Json = dict[str, Any]
 
@@ -92,7 +97,20 @@ async def test_a_container_that_does_not_start_in_time_is_ended(yard: Yard) -> N
     await yard.start(shell("exec sleep 600", startupProbe=probe), restartPolicy="Never")
     pod = await yard.over()
     assert pod["status"]["phase"] == "Failed"
-    assert terminated(pod)["message"] == "the startup probe failed: nothing listens on the port"
+    assert terminated(pod)["message"] == "the startup probe failed: nothing listens on port 18081"
+
+
+async def test_a_port_that_nothing_listens_on_is_named_while_the_container_starts(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    probe = {"tcpSocket": {"port": 18081}, "failureThreshold": 100}
+    async with yard_of(cluster, namespace, tmp_path / "state", starting=0.1) as yard:
+        await yard.start(shell("exec sleep 600", startupProbe=probe))
+        pod = await yard.until(lambda seen: "port 18081" in str(seen["status"].get("conditions")))
+    ready = next(entry for entry in pod["status"]["conditions"] if entry["type"] == "Ready")
+    assert ready["message"] == (
+        "containers with unready status: [c0]; the startup probe does not succeed yet: nothing listens on port 18081"
+    )
 
 
 async def test_a_container_that_uses_too_much_memory_is_killed(yard: Yard) -> None:

@@ -201,7 +201,7 @@ class ContainerWorker:
         except (OSError, ValueError) as error:
             program = prepared.launch.argv[0]
             return Terminated(128, "StartError", started, timestamp(), f"{program} cannot be started: {error}")
-        self._set_status(state=Running(started))
+        self._set_status(state=Running(started), unready_because="")
         code = await self._wait_process(process, prepared)
         if time.monotonic() - began > _FORGIVEN_AFTER:
             self._restart_backoff.reset()
@@ -250,7 +250,7 @@ class ContainerWorker:
                 await probes.run_handler(hook, access, _LONGEST_HOOK)
             except probes.ProbeFailed as failure:
                 return self._fail_run(f"the postStart hook failed: {failure}")
-        callbacks = probes.ProbeCallbacks(self._on_started, self._on_ready, self._warn, self._on_unhealthy)
+        callbacks = probes.ProbeCallbacks(self._on_started, self._on_ready, self._on_unready, self._on_unhealthy)
         return await probes.run_probes(self.container, access, callbacks)
 
     async def _stop_when_told(self, process: Process, prepared: Prepared) -> None:
@@ -267,7 +267,11 @@ class ContainerWorker:
         self._started.set()
 
     def _on_ready(self, ready: bool) -> None:
-        self._set_status(ready=ready)
+        self._set_status(ready=ready, unready_because="")
+
+    def _on_unready(self, why: str) -> None:
+        self._warn(why)
+        self._set_status(unready_because=why)
 
     def _on_unhealthy(self, why: str, probe: Probe) -> None:
         self._fail_run(why, probe.termination_grace_period_seconds)

@@ -150,7 +150,10 @@ class Launcher:
 
     def _access(self, container: Container, launch: Launch, localize: Localize) -> ContainerAccess:
         address, session = self._address, self._context.session
-        return ContainerAccess(session, address.ip, address.port, container.ports, launch.env, launch.folder, localize)
+        patience = self._context.timings.starting
+        return ContainerAccess(
+            session, address.ip, address.port, container.ports, launch.env, launch.folder, localize, patience
+        )
 
     def _gpus(self, container: Container) -> tuple[str, ...]:
         count = gpu_count(container, NVIDIA)

@@ -32,6 +32,8 @@ class Timings(Struct, frozen=True):
     """Between two reads of the Secrets and ConfigMaps that volumes are copies of."""
     after_bug: float = 5.0
     """Before a pod gets a new worker, after a bug ended the first."""
+    starting: float = 20.0
+    """For which a startup probe may fail before that is told."""
     listeners: float = 1.0
     """Between two looks for containers that listen beyond loopback."""
     lock: float = 20.0

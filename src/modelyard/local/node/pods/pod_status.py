@@ -189,7 +189,8 @@ def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str,
     over = phase(facts) if phase(facts) in OVER else ""
     unready = [status.name for status in facts.containers if not status.ready]
     incomplete = [] if is_initialized(facts) or over == "Succeeded" else _incomplete_inits(facts)
-    all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over)
+    because = next((f"; {status.unready_because}" for status in facts.containers if status.unready_because), "")
+    all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over, because)
     gates = [gate.condition_type for gate in facts.spec.readiness_gates]
     closed = [name for name in gates if old.get(name, {}).get("status") != "True"]
     return {
@@ -202,11 +203,13 @@ def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str,
     }
 
 
-def _not_ready(reason: str, words: str, names: Iterable[str], over: str = "") -> tuple[bool, str, str]:
+def _not_ready(
+    reason: str, words: str, names: Iterable[str], over: str = "", because: str = ""
+) -> tuple[bool, str, str]:
     listed = " ".join(names)
     if over:
         return False, "PodCompleted" if over == "Succeeded" else "PodFailed", ""
-    return (False, reason, f"{words}: [{listed}]") if listed else (True, "", "")
+    return (False, reason, f"{words}: [{listed}]{because}") if listed else (True, "", "")
 
 
 def _timed(name: str, truth: bool, reason: str, message: str, old: Json, now: str) -> Json:

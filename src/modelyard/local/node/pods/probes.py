@@ -47,6 +47,8 @@ class ContainerAccess(Struct, frozen=True):
     folder: str
     localize: Localize
     """Replaces paths of the container and names of Services in one word of a command."""
+    patience: float = 20.0
+    """Seconds for which a startup probe may fail before that is told: a model that loads is no news."""
     enter: Enter = _by_itself
     """Returns the words to put before a command, so that it runs in the container; True: with a terminal."""
 
@@ -63,9 +65,14 @@ async def run_handler(action: Action, access: ContainerAccess, seconds: float) -
     except TimeoutError:
         raise ProbeFailed(f"no answer within {seconds:g} s") from None
     except (ConnectionRefusedError, aiohttp.ClientConnectorError):
-        raise ProbeFailed("nothing listens on the port") from None
+        raise ProbeFailed(f"nothing listens on port {_dialled(action, access)}") from None
     except (OSError, aiohttp.ClientError) as error:
         raise ProbeFailed(type(error).__name__) from error
+
+
+def _dialled(action: Action, access: ContainerAccess) -> int | None:
+    target = action.http_get or action.tcp_socket or action.grpc
+    return _port(access, target.port) if target else None
 
 
 async def _run_handler(action: Action, access: ContainerAccess) -> None:
@@ -153,7 +160,7 @@ class ProbeCallbacks(Struct, frozen=True):
     ready: Callable[[bool], None]
     """The readiness probe has a result."""
     unready: Callable[[str], None]
-    """The readiness probe has failed; the text says how."""
+    """The readiness probe has failed, or the startup probe fails for long; the text says how."""
     unhealthy: Callable[[str, Probe], None]
     """The startup or liveness probe has failed, so the container must be restarted; the text says how."""
 
@@ -174,7 +181,8 @@ async def run_probes(container: Container, access: ContainerAccess, callbacks: P
 
 async def _probe_startup(probe: Probe, access: ContainerAccess, callbacks: ProbeCallbacks) -> None:
     await asyncio.sleep(probe.initial_delay_seconds)
-    tally = Tally(probe, time.monotonic())
+    began = time.monotonic()
+    tally = Tally(probe, began)
     while True:
         problem = await _probe_once(probe, access)
         believed = tally.add(time.monotonic(), good=problem is None)
@@ -182,6 +190,8 @@ async def _probe_startup(probe: Probe, access: ContainerAccess, callbacks: Probe
             return
         if believed is False:
             callbacks.unhealthy(f"the startup probe failed: {problem}", probe)
+        elif time.monotonic() - began > access.patience:
+            callbacks.unready(f"the startup probe does not succeed yet: {problem}")
         await asyncio.sleep(min(_STARTING_EVERY, probe.period_seconds))
 
 

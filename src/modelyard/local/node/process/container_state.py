@@ -59,6 +59,8 @@ class ContainerStatus(Struct, frozen=True):
     started: bool = False
     """Whether this run has passed the startup probe."""
     ready: bool = False
+    unready_because: str = ""
+    """How its startup or readiness probe fails; empty: it is ready, or has had little time."""
 
 
 def exit_code(returncode: int) -> int:
