@@ -12,6 +12,7 @@ from modelyard.weights.fetch import fetch
 from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import FetchRequest, RetryPolicy
 from tests.weights.fileserver import FileServer, file_server
+from tests.weights.ggufs import gguf
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +50,7 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.fixture
 def content() -> bytes:
-    return random.Random(7).randbytes(300_000)
+    return gguf(random.Random(7).randbytes(300_000))
 
 
 @pytest.fixture

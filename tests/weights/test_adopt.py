@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.weights.types import Refresh
+from tests.weights.ggufs import gguf
 
 if TYPE_CHECKING:
     from tests.weights.conftest import Desk
@@ -40,7 +41,7 @@ async def test_a_file_that_is_whole_is_not_fetched_again(
 async def test_a_file_that_is_not_what_upstream_has_is_replaced(
     desk: Desk, server: FileServer, content: bytes, name: str, wrong: str
 ) -> None:
-    leave(desk, name, content[:-1] if wrong == "cut short" else bytes(len(content)))
+    leave(desk, name, content[:-1] if wrong == "cut short" else gguf(bytes(len(content) - 24)))
     await desk.fetch(server.url, link="chat.gguf", sha256=hashlib.sha256(content).hexdigest())
     assert (desk.folder / "chat.gguf").read_bytes() == content
     assert (desk.folder / "chat.gguf").is_symlink()
@@ -59,6 +60,7 @@ async def test_a_file_that_we_vouch_for_is_never_taken_for_a_newer_one_of_the_sa
     desk: Desk, server: FileServer, content: bytes
 ) -> None:
     await desk.fetch(server.url, link="chat.gguf")
-    server.replace(content[::-1])
+    newer = gguf(bytes(len(content) - 24))
+    server.replace(newer)
     await desk.fetch(server.url, link="chat.gguf", refresh=Refresh.ON_CHANGE)
-    assert (desk.folder / "chat.gguf").read_bytes() == content[::-1]
+    assert (desk.folder / "chat.gguf").read_bytes() == newer

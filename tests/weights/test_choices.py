@@ -9,6 +9,7 @@ import pytest
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.types import Refresh
+from tests.weights.ggufs import gguf
 from tests.weights.hubserver import REPO, HubServer, hub_server
 from tests.weights.program import run
 
@@ -25,7 +26,7 @@ A, B, C = ("a.json",), ("b.json",), ("c.json",)
 async def hub(desk: Desk) -> AsyncIterator[HubServer]:
     async with hub_server() as running:
         desk.within(hf_endpoint=running.endpoint)
-        running.files = {"a.json": b"a", "b.json": b"b", "c.json": b"c", "m.gguf": b"weights"}
+        running.files = {"a.json": b"a", "b.json": b"b", "c.json": b"c", "m.gguf": gguf(b"weights")}
         yield running
 
 
@@ -47,7 +48,7 @@ async def test_what_another_choice_brought_is_not_fetched_again(desk: Desk, hub:
     got = await desk.fetch(REPO, everything=True)
     assert [file.name for file in got.files] == ["a.json", "b.json", "c.json", "m.gguf"]
     assert fetched(hub) == 4
-    assert (desk.lines[-1]["bytes"], desk.lines[-1]["total"]) == (10, 10)
+    assert (desk.lines[-1]["bytes"], desk.lines[-1]["total"]) == (34, 34)
     await desk.fetch(REPO)
     assert fetched(hub) == 4
 
@@ -96,7 +97,7 @@ async def test_the_program_says_what_it_did_with_several_files(hub: HubServer, t
         "result": "ok",
         "message": f"4 file(s) of {REPO}",
         "remedy": "",
-        "bytes": 10,
+        "bytes": 34,
         "sha256": "",
         "file": "a.json",
         "etag": "",

@@ -21,6 +21,7 @@ from modelyard.weights.types import Refresh
 from tests.net.certificates import issue, served
 from tests.weights.conftest import HASTY, Desk
 from tests.weights.fileserver import FileServer, serving, status
+from tests.weights.ggufs import gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +93,7 @@ async def test_without_an_etag_the_time_of_the_file_tells_a_change(desk: Desk, s
     await desk.fetch(server.url)
     await desk.fetch(server.url, refresh=Refresh.ON_CHANGE)
     assert len(server.requests) == 3
-    server.content, server.etag = bytes(len(server.content)), "Sun, 15 Nov 2026 08:00:00 GMT"
+    server.content, server.etag = gguf(bytes(len(server.content) - 24)), "Sun, 15 Nov 2026 08:00:00 GMT"
     await desk.fetch(server.url, refresh=Refresh.ON_CHANGE)
     assert (desk.folder / "model.gguf").read_bytes() == server.content
 
@@ -100,12 +101,12 @@ async def test_without_an_etag_the_time_of_the_file_tells_a_change(desk: Desk, s
 async def test_a_file_that_changes_on_the_way_is_never_a_mixture(desk: Desk, server: FileServer) -> None:
     async def change(request: web.Request) -> web.StreamResponse:
         answer = await server.cut(100_000)(request)
-        server.replace(b"new" * 100_000)
+        server.replace(gguf(b"new" * 100_000))
         return answer
 
     server.script = [server.good, change]
     got = await desk.fetch(server.url)
-    assert (desk.folder / "model.gguf").read_bytes() == b"new" * 100_000
+    assert (desk.folder / "model.gguf").read_bytes() == gguf(b"new" * 100_000)
     assert got.files[0].etag == server.etag
 
 
@@ -237,7 +238,7 @@ async def test_a_way_that_leaves_https_is_refused_even_if_it_comes_back(
 
     async def down_and_up(request: web.Request) -> web.StreamResponse:
         if request.path == "/up.gguf":
-            return web.Response(body=b"reached by way of http")
+            return web.Response(body=gguf(b"reached by way of http"))
         raise web.HTTPFound(server.url)
 
     async with serving(down_and_up, served(tmp_path, issue("localhost", authority))) as port:
@@ -326,9 +327,9 @@ async def test_a_file_that_was_cut_short_is_fetched_again(desk: Desk, server: Fi
 
 async def test_a_file_that_rotted_is_found_when_asked_to_look(desk: Desk, server: FileServer) -> None:
     await desk.fetch(server.url)
-    (desk.folder / "model.gguf").write_bytes(bytes(len(server.content)))
+    (desk.folder / "model.gguf").write_bytes(gguf(bytes(len(server.content) - 24)))
     await desk.fetch(server.url)
-    assert (desk.folder / "model.gguf").read_bytes() == bytes(len(server.content))
+    assert (desk.folder / "model.gguf").read_bytes() == gguf(bytes(len(server.content) - 24))
     await desk.fetch(server.url, verify=True)
     assert (desk.folder / "model.gguf").read_bytes() == server.content
 
@@ -344,9 +345,9 @@ async def test_on_change_fetches_only_what_changed(desk: Desk, server: FileServe
     await desk.fetch(server.url)
     await desk.fetch(server.url, refresh=Refresh.ON_CHANGE)
     assert len(server.requests) == 3
-    server.replace(b"new" * 1000)
+    server.replace(gguf(b"new" * 1000))
     got = await desk.fetch(server.url, refresh=Refresh.ON_CHANGE)
-    assert (got.files[0].size, (desk.folder / "model.gguf").read_bytes()) == (3000, b"new" * 1000)
+    assert (got.files[0].size, (desk.folder / "model.gguf").read_bytes()) == (3024, gguf(b"new" * 1000))
 
 
 async def test_on_change_keeps_what_is_there_while_upstream_is_away(desk: Desk, server: FileServer) -> None:
@@ -368,7 +369,7 @@ async def test_on_change_keeps_what_is_there_when_upstream_never_stands_still(de
     first = await desk.fetch(server.url)
 
     async def changing(request: web.Request) -> web.StreamResponse:
-        server.replace(b"new" * (1000 + len(server.requests)))
+        server.replace(gguf(b"new") * (1000 + len(server.requests)))
         return await server.good(request)
 
     server.otherwise = changing
@@ -379,7 +380,7 @@ async def test_on_change_keeps_what_is_there_when_upstream_never_stands_still(de
 async def test_on_change_keeps_the_file_that_has_the_ordered_hash(desk: Desk, server: FileServer) -> None:
     ordered = sha256(server.content)
     first = await desk.fetch(server.url, sha256=ordered)
-    server.replace(b"another")
+    server.replace(gguf(b"another"))
     assert await desk.fetch(server.url, sha256=ordered, refresh=Refresh.ON_CHANGE) == first
 
 
@@ -400,12 +401,12 @@ async def test_a_manifest_that_somebody_edited_is_not_followed(desk: Desk, serve
 
 async def test_on_change_keeps_what_is_there_when_the_new_file_does_not_come(desk: Desk, server: FileServer) -> None:
     first = await desk.fetch(server.url)
-    server.replace(b"new" * 1000)
+    server.replace(gguf(b"new" * 1000))
     server.script, server.otherwise = [server.good], server.cut(0)
     assert await desk.fetch(server.url, refresh=Refresh.ON_CHANGE) == first
     server.otherwise = server.good
     await desk.fetch(server.url, refresh=Refresh.ON_CHANGE)
-    assert (desk.folder / "model.gguf").read_bytes() == b"new" * 1000
+    assert (desk.folder / "model.gguf").read_bytes() == gguf(b"new" * 1000)
 
 
 async def test_a_server_that_does_not_say_the_length_needs_a_hash(desk: Desk, content: bytes) -> None:
@@ -445,7 +446,7 @@ async def test_a_packed_answer_is_refused(desk: Desk, server: FileServer) -> Non
 
 async def test_an_empty_file_is_a_file(desk: Desk, server: FileServer) -> None:
     server.replace(b"")
-    assert (await desk.fetch(server.url)).files[0].sha256 == sha256(b"")
+    assert (await desk.fetch(f"{server.url[: -len('model.gguf')]}config.json")).files[0].sha256 == sha256(b"")
 
 
 async def test_names_of_our_own_files_are_refused(desk: Desk, server: FileServer) -> None:

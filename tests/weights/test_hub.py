@@ -12,6 +12,7 @@ from modelyard.weights.failures import FetchFailed
 from modelyard.weights.types import Refresh
 from tests.net.certificates import issue, served
 from tests.weights.fileserver import serving
+from tests.weights.ggufs import gguf
 from tests.weights.hubserver import COMMIT, REPO, TOKEN, HubServer, hub_server
 from tests.weights.program import run
 
@@ -28,7 +29,7 @@ SPLIT = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
 async def hub(desk: Desk) -> AsyncIterator[HubServer]:
     async with hub_server() as running:
         desk.within(hf_endpoint=running.endpoint)
-        running.files = {"README.md": b"read me", "m.gguf": b"weights" * 1000}
+        running.files = {"README.md": b"read me", "m.gguf": gguf(b"weights" * 1000)}
         yield running
 
 
@@ -46,7 +47,7 @@ async def test_the_model_of_a_repository_is_fetched(desk: Desk, hub: HubServer, 
 
 
 async def test_split_files_come_together_and_the_first_is_the_one_to_serve(desk: Desk, hub: HubServer) -> None:
-    hub.files = {SPLIT[1]: b"two", SPLIT[0]: b"one"}
+    hub.files = {SPLIT[1]: gguf(b"two"), SPLIT[0]: gguf(b"one")}
     got = await desk.fetch(REPO)
     assert [file.name for file in got.files] == list(SPLIT)
 
@@ -59,7 +60,7 @@ async def test_picked_files_are_fetched_in_that_order(desk: Desk, hub: HubServer
 
 
 async def test_several_models_are_refused_with_their_names(desk: Desk, hub: HubServer) -> None:
-    hub.files["n.gguf"] = b"other"
+    hub.files["n.gguf"] = gguf(b"other")
     failure = await refused(desk)
     assert (failure.code, "m.gguf, n.gguf" in failure.remedy) == (Code.REFUSED, True)
 
@@ -175,7 +176,7 @@ async def test_a_hash_that_the_hub_contradicts_is_refused_before_the_download(de
 
 
 async def test_one_hash_cannot_vouch_for_two_files(desk: Desk, hub: HubServer) -> None:
-    hub.files = {SPLIT[1]: b"two", SPLIT[0]: b"one"}
+    hub.files = {SPLIT[1]: gguf(b"two"), SPLIT[0]: gguf(b"one")}
     assert (await refused(desk, sha256="1" * 64)).code is Code.REFUSED
 
 
@@ -183,7 +184,7 @@ async def test_on_change_asks_the_hub_and_fetches_only_news(desk: Desk, hub: Hub
     await desk.fetch(REPO)
     await desk.fetch(REPO, refresh=Refresh.ON_CHANGE)
     assert (hub.api_calls, len(hub.cdn_headers)) == (2, 1)
-    hub.files["m.gguf"] = b"changed" * 1000
+    hub.files["m.gguf"] = gguf(b"changed" * 1000)
     await desk.fetch(REPO, refresh=Refresh.ON_CHANGE)
     assert (desk.folder / "m.gguf").read_bytes() == hub.files["m.gguf"]
 

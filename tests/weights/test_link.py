@@ -11,6 +11,7 @@ from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.types import Refresh
 from tests.weights.fileserver import status
+from tests.weights.ggufs import gguf
 from tests.weights.hubserver import REPO, HubServer, hub_server
 from tests.weights.program import run
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from tests.weights.conftest import Desk
     from tests.weights.fileserver import FileServer
 
-SPLIT = {"m-00001-of-00002.gguf": b"one", "m-00002-of-00002.gguf": b"two"}
+SPLIT = {"m-00001-of-00002.gguf": gguf(b"one"), "m-00002-of-00002.gguf": gguf(b"two")}
 
 
 @pytest.fixture
 async def hub(desk: Desk) -> AsyncIterator[HubServer]:
     async with hub_server() as running:
         desk.within(hf_endpoint=running.endpoint)
-        running.files = {"README.md": b"read me", "m.gguf": b"weights"}
+        running.files = {"README.md": b"read me", "m.gguf": gguf(b"weights")}
         yield running
 
 
@@ -44,10 +45,10 @@ def target(desk: Desk, link: str) -> str:
 
 
 async def test_the_link_leads_to_the_first_file_by_a_relative_path(desk: Desk, hub: HubServer) -> None:
-    hub.files = {"q4/m.gguf": b"weights", "mmproj.json": b"{}"}
+    hub.files = {"q4/m.gguf": gguf(b"weights"), "mmproj.json": b"{}"}
     await desk.fetch(REPO, files=("q4/m.gguf", "mmproj.json"), link="model.gguf")
     assert target(desk, "model.gguf") == "q4/m.gguf"
-    assert (desk.folder / "model.gguf").read_bytes() == b"weights"
+    assert (desk.folder / "model.gguf").read_bytes() == gguf(b"weights")
 
 
 async def test_a_link_is_added_to_what_is_there_already(desk: Desk, server: FileServer) -> None:
@@ -71,14 +72,14 @@ async def test_a_link_that_leads_elsewhere_is_replaced(desk: Desk, server: FileS
 
 async def test_a_link_follows_a_file_that_upstream_calls_otherwise_now(desk: Desk, hub: HubServer) -> None:
     await desk.fetch(REPO, link="model.gguf")
-    hub.files = {"n.gguf": b"other"}
+    hub.files = {"n.gguf": gguf(b"other")}
     await desk.fetch(REPO, link="model.gguf", refresh=Refresh.ON_CHANGE)
     assert target(desk, "model.gguf") == "n.gguf"
-    hub.files = {"model.gguf": b"third"}
+    hub.files = {"model.gguf": gguf(b"third")}
     await desk.fetch(REPO, link="model.gguf", refresh=Refresh.ON_CHANGE)
     assert not (desk.folder / "model.gguf").is_symlink()
     assert desk.names() == ["manifest.json", "model.gguf"]
-    hub.files = {"m.gguf": b"fourth"}
+    hub.files = {"m.gguf": gguf(b"fourth")}
     await desk.fetch(REPO, link="model.gguf", refresh=Refresh.ON_CHANGE)
     assert target(desk, "model.gguf") == "m.gguf"
 
@@ -107,7 +108,7 @@ async def test_a_link_never_takes_the_place_of_a_file_of_the_model(desk: Desk, h
 async def test_a_file_never_takes_the_place_of_a_link_of_another_order(desk: Desk, hub: HubServer) -> None:
     await desk.fetch(REPO, link="README.md")
     assert "README.md is a link" in (await refused(desk, REPO, files=("README.md",))).message
-    assert (desk.folder / "README.md").read_bytes() == b"weights"
+    assert (desk.folder / "README.md").read_bytes() == gguf(b"weights")
 
 
 async def test_split_files_are_not_linked_but_named(desk: Desk, hub: HubServer) -> None:

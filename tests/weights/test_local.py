@@ -9,6 +9,7 @@ import pytest
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import FetchFailed
 from modelyard.weights.types import Refresh
+from tests.weights.ggufs import gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "allowed").mkdir()
-    (tmp_path / "allowed" / "m.gguf").write_bytes(b"weights")
+    (tmp_path / "allowed" / "m.gguf").write_bytes(gguf(b"weights"))
     (tmp_path / "secret").write_bytes(b"secret")
     return tmp_path / "allowed"
 
@@ -27,14 +28,14 @@ def root(tmp_path: Path) -> Path:
 async def test_a_file_below_an_allowed_root_is_copied(desk: Desk, root: Path) -> None:
     for source in (f"{root}/m.gguf", f"file://{root}/m.gguf"):
         await desk.fetch(source, allowed_roots=(root.parent / "absent", root))
-        assert (desk.folder / "m.gguf").read_bytes() == b"weights"
+        assert (desk.folder / "m.gguf").read_bytes() == gguf(b"weights")
 
 
 async def test_on_change_sees_a_new_file_of_the_same_size(desk: Desk, root: Path) -> None:
     await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,))
-    (root / "m.gguf").write_bytes(b"changed")
+    (root / "m.gguf").write_bytes(gguf(b"changed"))
     await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,), refresh=Refresh.ON_CHANGE)
-    assert (desk.folder / "m.gguf").read_bytes() == b"changed"
+    assert (desk.folder / "m.gguf").read_bytes() == gguf(b"changed")
 
 
 async def refused(desk: Desk, path: Path, *roots: Path) -> Code:

@@ -95,7 +95,7 @@ async def test_the_second_process_waits_and_finds_the_work_done(server: FileServ
 async def test_what_does_not_fit_is_not_begun(server: FileServer, tmp_path: Path) -> None:
     full = await run(server.url, "--to", str(tmp_path / "v"), before=mounted(tmp_path / "v", "size=1m"))
     assert (full.code, full.result["result"]) == (Code.NO_SPACE, "no-space")
-    assert "300000 bytes are needed" in full.result["message"]
+    assert "300024 bytes are needed" in full.result["message"]
     assert len(server.requests) == 1
 
 

@@ -13,6 +13,7 @@ from modelyard.weights.s3 import Bucket
 from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import Refresh
 from tests.net.certificates import issue
+from tests.weights.ggufs import gguf
 from tests.weights.program import run
 from tests.weights.s3server import ACCESS, BUCKET, SECRET, S3Server, cutting, s3_server
 
@@ -49,9 +50,9 @@ async def test_an_object_is_fetched(desk: Desk, s3: S3Server, content: bytes) ->
 
 
 async def test_the_only_model_below_a_prefix_is_fetched(desk: Desk, s3: S3Server) -> None:
-    await s3.put({"only/README.md": b"read me", "only/sub/m.gguf": b"weights"})
+    await s3.put({"only/README.md": b"read me", "only/sub/m.gguf": gguf(b"weights")})
     await desk.fetch(f"s3://{BUCKET}/only/", link="model.gguf")
-    assert (desk.folder / "model.gguf").read_bytes() == b"weights"
+    assert (desk.folder / "model.gguf").read_bytes() == gguf(b"weights")
     assert desk.names() == ["manifest.json", "model.gguf", "sub/m.gguf"]
 
 
@@ -63,7 +64,7 @@ async def test_everything_below_a_prefix_is_fetched(desk: Desk, s3: S3Server) ->
 
 
 async def test_files_can_be_picked_below_a_prefix(desk: Desk, s3: S3Server) -> None:
-    await s3.put({"pick/a.gguf": b"a", "pick/b.gguf": b"b"})
+    await s3.put({"pick/a.gguf": gguf(b"a"), "pick/b.gguf": gguf(b"b")})
     await desk.fetch(f"s3://{BUCKET}/pick/", files=("b.gguf",))
     assert desk.names() == ["b.gguf", "manifest.json"]
     assert (await refused(desk, f"s3://{BUCKET}/pick/", files=("c.gguf",))).code is Code.NOT_FOUND
@@ -79,16 +80,16 @@ async def test_a_cut_is_resumed(desk: Desk, s3: S3Server, content: bytes) -> Non
 
 
 async def test_on_change_sees_a_new_object(desk: Desk, s3: S3Server) -> None:
-    await s3.put({"change/m.gguf": b"first"})
+    await s3.put({"change/m.gguf": gguf(b"first")})
     await desk.fetch(f"s3://{BUCKET}/change/m.gguf")
-    await s3.put({"change/m.gguf": b"other"})
+    await s3.put({"change/m.gguf": gguf(b"other")})
     await desk.fetch(f"s3://{BUCKET}/change/m.gguf", refresh=Refresh.ON_CHANGE)
-    assert (desk.folder / "m.gguf").read_bytes() == b"other"
+    assert (desk.folder / "m.gguf").read_bytes() == gguf(b"other")
 
 
 @pytest.mark.parametrize("key", ["auth/m.gguf", "auth/"])
 async def test_wrong_credentials_have_their_own_code(desk: Desk, s3: S3Server, key: str) -> None:
-    await s3.put({"auth/m.gguf": b"secret"})
+    await s3.put({"auth/m.gguf": gguf(b"secret")})
     for rights in ({"aws_secret_key": "wrong"}, {"aws_access_key": ""}):
         desk.within(aws_access_key=ACCESS, aws_secret_key=SECRET)
         desk.within(**rights)
@@ -119,7 +120,7 @@ def test_without_credentials_an_object_is_asked_for_as_the_public_does() -> None
 
 
 async def test_the_program_takes_its_rights_from_the_environment(s3: S3Server, tmp_path: Path) -> None:
-    await s3.put({"program/m.gguf": b"weights"})
+    await s3.put({"program/m.gguf": gguf(b"weights")})
     for source in (f"s3://{BUCKET}/program/m.gguf", f"s3://{BUCKET}/program/", f"s3://{BUCKET}/nothing"):
         done = await run(source, "--to", str(tmp_path / "w"), **s3.environment)
         assert done.result["result"] == ("not-found" if source.endswith("nothing") else "ok")
@@ -136,7 +137,7 @@ async def test_an_authority_of_ones_own_is_trusted_for_objects_and_lists(
     for name, one in {"another.crt": stranger, "company-root.pem": authority}.items():
         (tmp_path / "certs" / name).write_text(one.pem)
     async with s3_server(tmp_path / "s3", issue("localhost", authority)) as server:
-        await server.put({"tls/m.gguf": b"weights"}, ca=authority.pem)
+        await server.put({"tls/m.gguf": gguf(b"weights")}, ca=authority.pem)
         desk.within(aws_endpoint=server.endpoint, aws_access_key=ACCESS, aws_secret_key=SECRET)
         await desk.fetch(f"s3://{BUCKET}/{key}", ca=tmp_path / ca)
-    assert (desk.folder / "m.gguf").read_bytes() == b"weights"
+    assert (desk.folder / "m.gguf").read_bytes() == gguf(b"weights")

@@ -152,14 +152,19 @@ def _checked(found: tuple[SourceFile, ...], request: FetchRequest) -> tuple[Sour
     for file in found:
         if is_ours(file.name):
             raise FetchFailed(Code.REFUSED, f"{file.name} is a name that we use ourselves", "choose another file")
+    files = tuple(_marked(file, request, served=file is found[0]) for file in found)
     if not request.sha256:
-        return found
+        return files
     if len(found) > 1:
         raise FetchFailed(Code.REFUSED, f"one sha256 cannot vouch for {len(found)} files", "leave out --sha256")
     if found[0].sha256 not in ("", request.sha256):
         message = f"upstream says that {found[0].name} has the sha256 {found[0].sha256}, not {request.sha256}"
         raise FetchFailed(Code.CHECKSUM, message, "check the hash, and that the source is what it should be")
-    return (_known(found[0], request),)
+    return (_known(files[0], request),)
+
+
+def _marked(file: SourceFile, request: FetchRequest, *, served: bool) -> SourceFile:
+    return msgspec.structs.replace(file, gguf=request.must_be_gguf(file.name, served=served))
 
 
 async def _bring(job: _Fetch, files: tuple[SourceFile, ...], open_: Open) -> Choice:

@@ -14,6 +14,7 @@ import msgspec
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.source import safe_name
+from modelyard.weights import gguf
 from modelyard.weights.names import MANIFEST, PARTIAL
 from modelyard.weights.volume import explained, sync_folder
 
@@ -95,14 +96,17 @@ def complete(request: FetchRequest) -> Choice | None:
         return None
     # A file that a later request replaced does not go with the rest of this choice any more.
     same = all(manifest.files[file.name].sha256 == file.sha256 for file in choice.files)
-    return choice if same and all(_is_whole(file, request) for file in choice.files) else None
+    first = choice.files[0]
+    gguf_files = {file.name for file in choice.files if request.must_be_gguf(file.name, served=file is first)}
+    whole = same and all(_is_whole(file, request, is_gguf=file.name in gguf_files) for file in choice.files)
+    return choice if whole else None
 
 
 def at_hand(request: FetchRequest, upstream: tuple[SourceFile, ...]) -> dict[str, Kept]:
     """Return the files that need not be fetched, by name: another request did, and the source still has them."""
     kept = of_source(request).files
-    same = (kept[file.name] for file in upstream if file.name in kept and _same(kept[file.name], file))
-    return {file.name: file for file in same if _is_whole(file, request)}
+    same = [file for file in upstream if file.name in kept and _same(kept[file.name], file)]
+    return {file.name: kept[file.name] for file in same if _is_whole(kept[file.name], request, is_gguf=file.gguf)}
 
 
 def is_current(choice: Choice, upstream: tuple[SourceFile, ...]) -> bool:
@@ -128,10 +132,13 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_whole(kept: Kept, request: FetchRequest) -> bool:
+def _is_whole(kept: Kept, request: FetchRequest, *, is_gguf: bool) -> bool:
     path = request.folder / kept.name
     try:
-        return path.stat().st_size == kept.size and (not request.verify or digest(path) == kept.sha256)
+        # Earlier releases have kept files that are no GGUF.
+        if path.stat().st_size != kept.size or (is_gguf and gguf.fault(path)):
+            return False
+        return not request.verify or digest(path) == kept.sha256
     except OSError:
         return False
 

@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.exitcodes import Code
+from modelyard.weights import gguf
 from modelyard.weights.failures import Changed, FetchFailed
 from modelyard.weights.manifest import Kept
 from modelyard.weights.names import PARTIAL
@@ -93,8 +94,18 @@ class Partial:
             self.discard()
             message = f"a page came in the place of {self._upstream.name}"
             raise FetchFailed(Code.BAD_SOURCE, message, "name the file itself; a page to log in asks for credentials")
+        if self._upstream.gguf:
+            self._refuse_what_is_no_gguf()
         with explained(self._folder):
             os.fsync(self._handle)
+
+    def _refuse_what_is_no_gguf(self) -> None:
+        with explained(self._folder):
+            fault = gguf.fault(self.path)
+        if fault:
+            self.discard()
+            remedy = "name a GGUF file, or mend the one that is there; it is tried again"
+            raise FetchFailed(Code.BAD_SOURCE, f"{self._upstream.name} {fault}", remedy)
 
     def _is_page(self) -> bool:
         """Whether this is what servers and proxies send with status 200 when they do not send the file."""

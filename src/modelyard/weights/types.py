@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from modelyard.core.source import cache_key, redacted
+from modelyard.weights.gguf import SUFFIX
 
 
 class Refresh(StrEnum):
@@ -39,6 +40,10 @@ class FetchRequest(msgspec.Struct, frozen=True):
         """A name for the source that is the same for every spelling of it."""
         return cache_key(self.source)
 
+    def must_be_gguf(self, name: str, *, served: bool) -> bool:
+        """Whether a file has to be a GGUF: it is called one, or it is the one that is served under such a name."""
+        return name.lower().endswith(SUFFIX) or (served and self.link.endswith(SUFFIX))
+
     @property
     def shown(self) -> str:
         """The source without the secrets that it may hold."""
@@ -65,6 +70,8 @@ class SourceFile(msgspec.Struct, frozen=True):
     etag: str = ""  # whatever changes when the content does
     validator: str = ""  # the ETag that every answer for `url` must carry
     headers: Mapping[str, str] = {}
+    gguf: bool = False
+    """Whether it has to be a GGUF."""
 
     @property
     def version(self) -> str:
