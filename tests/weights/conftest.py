@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from modelyard.weights.fetch import fetch
+from modelyard.weights.fetch import Fetched, fetch
 from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import FetchRequest, RetryPolicy
 from tests.weights.fileserver import FileServer, file_server
@@ -32,6 +32,9 @@ class Desk:
         self.settings = FetchSettings()
 
     async def fetch(self, source: str, **more: Any) -> Choice:
+        return (await self.fetched(source, **more)).choice
+
+    async def fetched(self, source: str, **more: Any) -> Fetched:
         return await fetch(FetchRequest(source, self.folder, **more), self.settings, HASTY, self.lines.append)
 
     def within(self, **settings: str) -> None:

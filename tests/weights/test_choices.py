@@ -101,4 +101,5 @@ async def test_the_program_says_what_it_did_with_several_files(hub: HubServer, t
         "sha256": "",
         "file": "a.json",
         "etag": "",
+        "kept": "",
     }

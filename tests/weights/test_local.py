@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
 from modelyard.core.exitcodes import Code
-from modelyard.weights.failures import FetchFailed
+from modelyard.weights import manifest as manifests
+from modelyard.weights.failures import Changed, FetchFailed
+from modelyard.weights.local import describe, open_local
 from modelyard.weights.types import Refresh
 from tests.weights.ggufs import gguf
 
@@ -36,6 +40,40 @@ async def test_on_change_sees_a_new_file_of_the_same_size(desk: Desk, root: Path
     (root / "m.gguf").write_bytes(gguf(b"changed"))
     await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,), refresh=Refresh.ON_CHANGE)
     assert (desk.folder / "m.gguf").read_bytes() == gguf(b"changed")
+
+
+async def test_a_file_that_is_changed_in_place_is_copied_again(desk: Desk, root: Path) -> None:
+    await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,), link="chat.gguf")
+    (root / "m.gguf").write_bytes(gguf(b"changed"))
+    got = await desk.fetched(f"{root}/m.gguf", allowed_roots=(root,), link="chat.gguf")
+    assert (desk.folder / "chat.gguf").read_bytes() == gguf(b"changed")
+    assert (got.kept_because, got.choice.files[0].sha256) == ("", sha256(gguf(b"changed")).hexdigest())
+
+
+async def test_a_file_that_is_only_touched_is_hashed_once_and_not_copied(desk: Desk, root: Path) -> None:
+    await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,))
+    copy = (desk.folder / "m.gguf").stat()
+    os.utime(root / "m.gguf", ns=(1, 1))
+    got = await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,))
+    assert got.files[0].etag == f"{copy.st_size}-1"
+    assert manifests.load(desk.folder).choices == (got,)
+    assert (desk.folder / "m.gguf").stat().st_ino == copy.st_ino
+
+
+async def test_a_copy_is_used_when_the_original_is_gone_and_that_is_said(desk: Desk, root: Path) -> None:
+    await desk.fetch(f"{root}/m.gguf", allowed_roots=(root,))
+    (root / "m.gguf").unlink()
+    got = await desk.fetched(f"{root}/m.gguf", allowed_roots=(root,))
+    assert got.kept_because == f"{root}/m.gguf cannot be read (No such file or directory)"
+    assert (desk.folder / got.choice.files[0].name).read_bytes() == gguf(b"weights")
+
+
+async def test_a_file_that_is_written_while_it_is_copied_is_no_mixture(root: Path) -> None:
+    path = root / "m.gguf"
+    with pytest.raises(Changed):
+        async with open_local(describe(str(path), (root,)), 0) as body:
+            async for _ in body.chunks:
+                os.utime(path, ns=(1, 1))
 
 
 async def refused(desk: Desk, path: Path, *roots: Path) -> Code:

@@ -25,7 +25,7 @@ from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import FetchRequest, Refresh, RetryPolicy
 
 if TYPE_CHECKING:
-    from modelyard.weights.manifest import Choice
+    from modelyard.weights.fetch import Fetched
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
@@ -43,6 +43,8 @@ class Result(msgspec.Struct, frozen=True):
     sha256: str = ""
     file: str = ""
     etag: str = ""
+    kept: str = ""
+    """Why an earlier copy is used; empty: it is what the source has."""
 
 
 def fetch(
@@ -103,13 +105,14 @@ async def _run(request: FetchRequest) -> tuple[Code, Result]:
         return Code.STOPPED, Result(Code.STOPPED.word, "stopped by a signal", "run it again: it goes on from here")
 
 
-def _success(request: FetchRequest, choice: Choice) -> Result:
+def _success(request: FetchRequest, fetched: Fetched) -> Result:
+    choice, kept = fetched.choice, _clipped(fetched.kept_because)
     first = choice.files[0]
     message = _clipped(f"{len(choice.files)} file(s) of {request.shown}")
+    result = Result(Code.OK.word, message, bytes=choice.size, file=first.name, kept=kept)
     if len(choice.files) > 1:
-        return Result(Code.OK.word, message, bytes=choice.size, file=first.name)
-    etag = first.etag[:_ETAG_LIMIT]
-    return Result(Code.OK.word, message, bytes=choice.size, sha256=first.sha256, file=first.name, etag=etag)
+        return result
+    return msgspec.structs.replace(result, sha256=first.sha256, etag=first.etag[:_ETAG_LIMIT])
 
 
 def _report(result: Result) -> None:

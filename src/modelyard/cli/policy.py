@@ -151,6 +151,14 @@ LocalRoots = Annotated[
         roots,
     ),
 ]
+SeesNodeFiles = Annotated[
+    bool,
+    _option(
+        "--sees-node-files",
+        "MODELYARD_SEES_NODE_FILES",
+        "The operator runs on the only node and sees its files: it notices local sources that change.",
+    ),
+]
 RemoteHosts = Annotated[
     str,
     _option(

@@ -50,6 +50,8 @@ class Policy(Struct, frozen=True):
     """Images by engine, in place of the built-in ones."""
     local_roots: tuple[str, ...] = ()
     """Folders of nodes that local sources may be in; empty: local sources are not allowed."""
+    sees_node_files: bool = False
+    """Whether the operator runs on the only node and sees its files, so that it can check local sources."""
     remote_hosts: tuple[str, ...] = ()
     """Host names, addresses and CIDRs that the operator may connect to although they are not public."""
     intel_gpu_resource: str = "gpu.intel.com/i915"

@@ -100,6 +100,11 @@ def cache_key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def file_version(size: int, modified_ns: int) -> str:
+    """Return what tells one version of a local file from another, for the downloader and the operator alike."""
+    return f"{size}-{modified_ns}"
+
+
 def is_collection(source: Source) -> bool:
     """Return whether a source names many files: a repository, or everything below a key."""
     return (isinstance(source, Hub) and not source.file) or (isinstance(source, S3) and source.key.endswith("/"))

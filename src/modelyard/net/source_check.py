@@ -7,10 +7,12 @@ stored, and no credentials are sent: pods fetch with theirs, so a failure here k
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import structlog
@@ -19,6 +21,7 @@ from modelyard.core.checks import Answer
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
+from modelyard.net.file_check import check_file
 from modelyard.net.gguf import BadHeader, HeaderReader
 from modelyard.net.http_exchange import Distrusted, ExchangeFailed, NoAnswer, Unreadable
 from modelyard.net.ssrf_guard import NotAllowed, guarded_session
@@ -72,6 +75,9 @@ async def check_source(check: RemoteWeights, guard: Guard, before: Mapping[str, 
 
     `before` is the value of the last answer. It is returned again if the file is still the same by its ETag.
     """
+    if check.url.startswith("file://"):
+        path = Path(unquote(check.url.removeprefix("file://")))
+        return await asyncio.to_thread(check_file, path, before, gguf=check.gguf)
     last = HEADER_LIMIT - 1 if check.gguf else 0
     host = _host(check.url)
     try:

@@ -22,7 +22,7 @@ from modelyard.weights.adopt import adopt
 from modelyard.weights.choose import choose
 from modelyard.weights.failures import Changed, FetchFailed
 from modelyard.weights.http import downloads
-from modelyard.weights.local import describe, open_local
+from modelyard.weights.local import describe, is_copy, open_local
 from modelyard.weights.lock import exclusive
 from modelyard.weights.manifest import Choice, Kept
 from modelyard.weights.names import MANIFEST, is_ours
@@ -43,21 +43,30 @@ _ROUNDS: Final = 3
 """How often the source may change while it is being fetched."""
 
 
-async def fetch(request: FetchRequest, settings: FetchSettings, policy: RetryPolicy, say: Say) -> Choice:
+class Fetched(msgspec.Struct, frozen=True):
+    """The result of a fetch: the files of a request, all of them in the folder."""
+
+    choice: Choice
+    kept_because: str = ""
+    """Why an earlier copy is used although the source should be looked at; empty: it is what the source has."""
+
+
+async def fetch(request: FetchRequest, settings: FetchSettings, policy: RetryPolicy, say: Say) -> Fetched:
     """Return the files of a request once the folder holds all of them. Raises `FetchFailed`."""
     try:
         source = parse(request.source)
         _refuse_unfit(source, request)
         kept = manifests.complete(request)
-        if kept and request.refresh is Refresh.IF_NOT_PRESENT and link.is_made(request, kept.files[0].name):
-            return kept
+        if kept and not _looks_again(source, request) and link.is_made(request, kept.files[0].name):
+            return Fetched(kept)
         volume.prepare(request.folder)
         waiting = {"waiting": "another process fetches into this folder", "folder": str(request.folder)}
         async with exclusive(request.folder, lambda: say(waiting)) as locked:
-            choice = await _fetch_alone(_Fetch(source, request, settings, policy, say, locked))
-            link.refuse_clash(request, source, [file.name for file in choice.files])
-            link.make(request, choice.files[0].name)
-            return choice
+            fetched = await _fetch_alone(_Fetch(source, request, settings, policy, say, locked))
+            names = [file.name for file in fetched.choice.files]
+            link.refuse_clash(request, source, names)
+            link.make(request, names[0])
+            return fetched
     except SpecInvalid as invalid:
         raise FetchFailed(Code.BAD_SOURCE, f"the source {invalid.wrong}", invalid.remedy) from invalid
 
@@ -86,26 +95,31 @@ def _refuse_unfit(source: Source, request: FetchRequest) -> None:
     link.refuse_bad_name(request)
 
 
-async def _fetch_alone(job: _Fetch) -> Choice:
+def _looks_again(source: Source, request: FetchRequest) -> bool:
+    """Whether the source is looked at although the folder is whole. A local file always: that costs next to nothing."""
+    return request.refresh is Refresh.ON_CHANGE or isinstance(source, Local)
+
+
+async def _fetch_alone(job: _Fetch) -> Fetched:
     try:
         tls = tls_context(job.request.ca)
         async with downloads(tls, job.retry) as client:
             for _ in range(_ROUNDS - 1):
                 with suppress(Changed):
-                    return await _round(job, client, tls)
-            return await _round(job, client, tls)
+                    return Fetched(await _round(job, client, tls))
+            return Fetched(await _round(job, client, tls))
     except FetchFailed as failure:
         # Read again: the round that failed may have replaced some of these files already.
         if (kept := manifests.complete(job.request)) is None:
             raise
         job.say({"kept": f"nothing newer could be fetched, so what is there is used: {failure.message}"})
-        return kept
+        return Fetched(kept, failure.message)
 
 
 async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
     # Read again under the lock: the process that held it before us may have fetched the same files.
     kept = manifests.complete(job.request)
-    if kept and job.request.refresh is Refresh.IF_NOT_PRESENT:
+    if kept and not _looks_again(job.source, job.request):
         return kept
     # What is there can be served, so a source that does not answer is tried twice and not six times.
     policy = msgspec.structs.replace(job.retry, attempts=2) if kept else job.retry
@@ -113,7 +127,22 @@ async def _round(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> Choice:
     link.refuse_clash(job.request, job.source, [file.name for file in files])
     if kept and manifests.is_current(kept, files):
         return kept
-    return await _bring(job, files, open_local if isinstance(job.source, Local) else client.open)
+    if not isinstance(job.source, Local):
+        return await _bring(job, files, client.open)
+    return (_touched(job.request, kept, files[0]) if kept else None) or await _bring(job, files, open_local)
+
+
+def _touched(request: FetchRequest, kept: Choice, file: SourceFile) -> Choice | None:
+    """Return the choice with the new version of a local file that was written with the same content; None: it differs.
+
+    The manifest gets the new version, so that the next fetch need not read the whole file again.
+    """
+    (copy,) = kept.files
+    if not is_copy(file, copy.size, copy.sha256):
+        return None
+    choice = msgspec.structs.replace(kept, files=(msgspec.structs.replace(copy, etag=file.etag),))
+    manifests.write(request.folder, manifests.of_source(request).with_choice(choice, request))
+    return choice
 
 
 async def _look(job: _Fetch, client: Downloads, tls: ssl.SSLContext) -> tuple[SourceFile, ...]:

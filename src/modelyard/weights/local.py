@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.exitcodes import Code
-from modelyard.weights.failures import FetchFailed, Transient
+from modelyard.core.source import file_version
+from modelyard.weights.failures import Changed, FetchFailed, Transient
+from modelyard.weights.manifest import digest
 from modelyard.weights.types import Body, SourceFile
 
 if TYPE_CHECKING:
@@ -31,7 +33,17 @@ def describe(path: str, roots: Iterable[Path]) -> SourceFile:
     if not real.is_file():
         raise FetchFailed(Code.REFUSED, f"{path} is not a file", "name one file")
     stat = real.stat()
-    return SourceFile(Path(path).name, str(real), size=stat.st_size, etag=f"{stat.st_size}-{stat.st_mtime_ns}")
+    return SourceFile(Path(path).name, str(real), size=stat.st_size, etag=_version(stat))
+
+
+def is_copy(upstream: SourceFile, size: int, sha256: str) -> bool:
+    """Whether a local file still has the content of an earlier copy, although it was written since."""
+    with _reading(upstream.name):
+        return upstream.size == size and digest(Path(upstream.url)) == sha256
+
+
+def _version(stat: os.stat_result) -> str:
+    return file_version(stat.st_size, stat.st_mtime_ns)
 
 
 @asynccontextmanager
@@ -41,6 +53,9 @@ async def open_local(upstream: SourceFile, offset: int) -> AsyncIterator[Body]:
         handle = os.open(upstream.url, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield Body(offset, upstream.size, _chunks(handle, offset, upstream.name))
+        # Without this, a file that is written while it is copied would be kept as a mixture of two versions.
+        if _version(os.fstat(handle)) != upstream.etag:
+            raise Changed(f"{upstream.name} changed while it was copied")
     finally:
         os.close(handle)
 

@@ -6,7 +6,10 @@ from modelyard.core.checks import Check
 
 
 class RemoteWeights(Check, frozen=True):
-    """Ask the server of a URL which file it has: its size, its version and its GGUF header."""
+    """Ask the server of a URL which file it has: its size, its version and its GGUF header.
+
+    A `file://` URL is a file that the operator sees itself.
+    """
 
     url: str
     every: float

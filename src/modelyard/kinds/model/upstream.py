@@ -8,6 +8,7 @@ it, with the first one that was seen.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -16,10 +17,10 @@ from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.conditions import Condition, Truth, condition
 from modelyard.core.gguf import GgufReport
 from modelyard.core.reasons import Reason
-from modelyard.core.source import Hub, Web, parse
+from modelyard.core.source import Hub, Local, Web, parse
 from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Asked
-from modelyard.kinds.model.api import Format, RefreshPolicy
+from modelyard.kinds.model.api import Accelerator, Format, RefreshPolicy
 from modelyard.kinds.model.weights_present import is_same_source, stated_before
 from modelyard.kinds.shared import model_volumes
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.weights_present import Presence
 
 TYPE: Final = "SourceDrifted"
+
+_LOCAL_SECONDS: Final = 10.0
+"""How often a file of this machine is checked, which costs next to nothing."""
+_RESTART: Final = "restart the pods to use it"
 
 _REPORTED_FAILURES: Final = (Reason.UPSTREAM_REFUSED, Reason.UPSTREAM_NOT_FOUND, Reason.ADDRESS_NOT_ALLOWED)
 """Failures that are reported. Others mean that the network is down, and would be a write for each Model at once."""
@@ -68,20 +73,30 @@ class Upstream(Struct, frozen=True):
 
 def source_check(model: Object[ModelSpec], policy: Policy) -> Asked | None:
     """Return the check of the source; None: it is not a single file, or only pods can read it."""
-    url, gguf = _url(model.spec), model.spec.format is Format.GGUF
+    url, gguf = _url(model.spec, policy), model.spec.format is Format.GGUF
     known = str(model.before.get("sourceETag", "")) if is_same_source(model) else ""
-    return Asked(RemoteWeights(url, policy.revalidate_seconds, gguf, known)) if url else None
+    every = _LOCAL_SECONDS if url.startswith("file:") else policy.revalidate_seconds
+    return Asked(RemoteWeights(url, every, gguf, known)) if url else None
 
 
-def _url(spec: ModelSpec) -> str:
+def _url(spec: ModelSpec, policy: Policy) -> str:
+    source = parse(spec.source)
+    if isinstance(source, Local):
+        return f"file://{quote(source.path)}" if _is_seen(spec, source, policy) else ""
     if spec.source_secret_ref:
         return ""
-    match source := parse(spec.source):
+    match source:
         case Web():
             return source.url
         case Hub():
             return model_volumes.hub_url(source)
     return ""
+
+
+def _is_seen(spec: ModelSpec, source: Local, policy: Policy) -> bool:
+    """Return whether the operator can check a local file: it is on the operator's own machine, and allowed."""
+    on_a_node = spec.hardware.accelerator is not Accelerator.METAL
+    return policy.sees_node_files and on_a_node and not model_volumes.is_forbidden(source, policy)
 
 
 def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream:
@@ -93,7 +108,7 @@ def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream
         return _with_condition(before, condition(TYPE, Truth.UNKNOWN, Reason.NOT_COMPARED, why))
     answer = seen.answer(asked)
     if answer is None or not answer.ok:
-        return _without_answer(answer, before)
+        return _without_answer(model.spec, answer, before)
     found, header = _fingerprint(answer.value), _header(answer.value)
     first = _pod_fingerprint(model.spec, present) or before.baseline.after(found, fetched_anew=present.fetched_anew)
     # A new baseline is compared with the next answer only. This one may be older than what the pods have fetched.
@@ -106,12 +121,15 @@ def compare(model: Object[ModelSpec], seen: Seen, present: Presence) -> Upstream
 
 def _pod_fingerprint(spec: ModelSpec, present: Presence) -> Fingerprint | None:
     """Return the version that pods have; None: not known, or from the hub, whose ETags differ between pods and us."""
-    known = present.etag and isinstance(parse(spec.source), Web)
+    known = present.etag and isinstance(parse(spec.source), Web | Local)
     return Fingerprint(present.etag, present.bytes) if known else None
 
 
-def _without_answer(answer: Answer | None, before: Upstream) -> Upstream:
+def _without_answer(spec: ModelSpec, answer: Answer | None, before: Upstream) -> Upstream:
     """Return what was known before; a failure is reported only if nothing was."""
+    if answer and isinstance(parse(spec.source), Local):
+        # No network is in between: the file is gone, and pods go on with the copy in the cache.
+        return _with_condition(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
     if before.changed_at is not None or (answer is None and before.condition.reason in _REPORTED_FAILURES):
         return before
     if answer and answer.reason in _REPORTED_FAILURES:
@@ -158,6 +176,8 @@ def _in_sync() -> Condition:
 
 def _drifted(spec: ModelSpec) -> Condition:
     remedy = "new pods fetch it"
+    if isinstance(parse(spec.source), Local):
+        return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"the file has changed since pods copied it; {_RESTART}")
     if spec.refresh_policy is RefreshPolicy.IF_NOT_PRESENT:
-        remedy = "set spec.refreshPolicy to OnChange and restart the pods to use it"
+        remedy = f"set spec.refreshPolicy to OnChange and {_RESTART}"
     return condition(TYPE, True, Reason.UPSTREAM_CHANGED, f"the source has a new version; {remedy}")

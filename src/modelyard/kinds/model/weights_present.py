@@ -144,8 +144,11 @@ def _why_not_reported(spec: ModelSpec) -> str:
 
 def _fetched_by_pod(model: Object[ModelSpec], report: fetch_report.Report) -> Presence:
     before = str(model.before.get("sha256", "")) if is_same_source(model) else ""
+    message = "a pod has fetched and verified the weights"
+    if report.kept:
+        message = f"the weights are served from the cache, because nothing newer could be fetched: {report.kept}"
     return Presence(
-        condition=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, "a pod has fetched and verified the weights"),
+        condition=condition(TYPE, True, Reason.MODEL_TRANSFER_SUCCEEDED, message),
         sha256=report.sha256,
         size=size_text(report.bytes),
         etag=report.etag,

@@ -38,6 +38,7 @@ REMEDIES: Final = pod_problems.Remedies(
 _SIGNALS: Final = 128
 """Exit codes above this mean that a signal ended the program, SIGTERM included."""
 _MIB, _GIB = 2**20, 2**30
+_LONGEST_KEPT: Final = 512
 
 
 class Failure(Struct, frozen=True):
@@ -113,6 +114,7 @@ class TerminationLine(Struct, frozen=True):
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{0,64}$")] = ""
     file: _Plain = ""
     etag: _Plain = ""
+    kept: _Plain = ""
 
 
 class Report(Struct, frozen=True):
@@ -125,6 +127,8 @@ class Report(Struct, frozen=True):
     file: str = ""
     etag: str = ""
     """The ETag of the one file; empty: the source sent none."""
+    kept: str = ""
+    """Why an earlier copy is used; empty: it is what the source has."""
 
 
 def report(pod: Stored, container: str = CONTAINER) -> Report | None:
@@ -182,7 +186,8 @@ def _is_downloader(container: Json) -> bool:
 def _read(pod: Stored, container: str, ended: Json) -> Report | None:
     code, line = int(ended.get("exitCode", 0)), _termination_line(str(ended.get("message", "")))
     if code == 0:
-        return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag)
+        kept = _with_rounded_sizes(line.kept)[:_LONGEST_KEPT]
+        return Report(bytes=line.bytes, sha256=line.sha256, file=line.file, etag=line.etag, kept=kept)
     problem = _problem(code, line) or pod_problems.crash_problem(pod, container, ended, REMEDIES)
     if code > _SIGNALS and problem.reason is Reason.CRASH_LOOP:
         # A signal ended it, with the pod perhaps. That says nothing about the weights, and the container is restarted.

@@ -23,7 +23,7 @@ from modelyard.kinds.model.api import Accelerator, ModelSpec
 from modelyard.kinds.shared import fetch_container, secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from modelyard.core.policy import Policy
 
@@ -118,7 +118,7 @@ def _source_problem(spec: ModelSpec, source: Source, seen: Seen) -> Problem | No
             "spec.source names one part of a split model, and the other parts cannot be found from it",
             "use hf://org/repo/FIRST-PART, s3://bucket/folder/FIRST-PART or pvc://claim/FIRST-PART",
         )
-    return _local_problem(source, seen.policy.local_roots) if isinstance(source, Local) else None
+    return _local_problem(source, seen.policy) if isinstance(source, Local) else None
 
 
 def claim_problem(name: str, field: str, seen: Seen) -> Problem | None:
@@ -133,8 +133,13 @@ def claim_problem(name: str, field: str, seen: Seen) -> Problem | None:
     return None
 
 
-def _local_problem(source: Local, roots: Sequence[str]) -> Problem | None:
-    if any(_is_below(source.path, root) for root in roots):
+def is_forbidden(source: Local, policy: Policy) -> bool:
+    """Return whether a file of nodes is outside of the folders that local sources may be in."""
+    return not any(_is_below(source.path, root) for root in policy.local_roots)
+
+
+def _local_problem(source: Local, policy: Policy) -> Problem | None:
+    if not is_forbidden(source, policy):
         return None
     return Problem(
         Reason.SOURCE_NOT_ALLOWED,

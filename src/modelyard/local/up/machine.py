@@ -52,6 +52,7 @@ _OPERATOR_FLAGS: Final = (
     "--metrics-port=0",
     # Pods are processes of this user, who may read these files anyway.
     "--allowed-host-path-roots=/",
+    "--sees-node-files",
     # Pods can dial whatever this user can, so the operator may check servers of private networks as well.
     "--allowed-remote-hosts=0.0.0.0/0,::/0",
 )
