@@ -10,7 +10,7 @@ from modelyard.core.errors import SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
-from modelyard.local.up.default_manifests import YARD, documents_for_source
+from modelyard.local.up.default_manifests import YARD, documents_for_source, keep_yard
 from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ def test_our_own_model_is_there_and_its_objects_are_valid() -> None:
     for document in documents_for_source(str(YARD)):
         kind = kinds[document.body["kind"]]
         assert decode(kind, Stored.from_dict(kind.resource, document.body)).meta.name == "yard"
+
+
+def test_our_own_model_is_kept_in_the_state_folder(tmp_path: Path) -> None:
+    kept = keep_yard(tmp_path)
+    assert (kept.parent.parent, kept.read_bytes()) == (tmp_path, YARD.read_bytes())
+    before = kept.stat()
+    assert keep_yard(tmp_path).stat() == before
+    assert documents_for_source(str(kept))[0].body["metadata"]["name"] == "yard"
 
 
 def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

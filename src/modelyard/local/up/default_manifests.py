@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from modelyard.core.source import S3, Claim, Hub, Local, parse
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.model.api import RESOURCE as MODEL
+from modelyard.local.files import private_folder, write_private
 from modelyard.local.up.user_manifests import check_file
 from modelyard.manifests.documents import BadManifest, Document
 
@@ -22,6 +23,17 @@ Json = dict[str, Any]
 
 _OPTION: Final = "--model"
 _LONGEST: Final = 50
+
+
+def keep_yard(state: Path) -> Path:
+    """Return our own model as a file of the state folder, copied there if it is not yet.
+
+    Its Model outlives the package that it came with: a clone that is moved or removed must not take it along.
+    """
+    kept = private_folder(state / "models") / YARD.name
+    if not kept.is_file():
+        write_private(kept, YARD.read_bytes())
+    return kept
 
 
 def documents_for_source(source: str) -> list[Document]:

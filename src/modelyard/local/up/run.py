@@ -18,7 +18,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.assets import find_programs
-from modelyard.local.up.default_manifests import YARD, documents_for_source
+from modelyard.local.up.default_manifests import documents_for_source, keep_yard
 from modelyard.local.up.machine import Machine, MachineSettings, running_machine
 from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.state_folder import StateFolder, UpRecord
@@ -83,14 +83,17 @@ class _Serving:
         self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._publish_places())
-            request = documents or ([] if self._view.items else documents_for_source(str(YARD)))
-            await apply_all(self._machine.client, request)
+            await apply_all(self._machine.client, documents or self._first_documents())
             rows = await wait_ready(self._machine.proxy, self._view, self._screen)
             await self._open_door()
             self._report(rows)
             while True:
                 await self._view.change()
                 self._screen.show(self._view.rows())
+
+    def _first_documents(self) -> Sequence[Document]:
+        """Return the objects of our own model, unless there are objects already."""
+        return () if self._view.items else documents_for_source(str(keep_yard(self._folder.path)))
 
     async def _publish_places(self) -> NoReturn:
         told = None

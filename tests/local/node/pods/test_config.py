@@ -136,7 +136,7 @@ async def test_volumes_of_all_kinds_are_folders(yard: Yard, tmp_path: Path) -> N
         ("FileOrCreate", Path.is_file, None),
         ("DirectoryOrCreate", Path.is_dir, None),
         ("", None, "does not exist on this machine; create it"),
-        ("File", None, "does not exist on this machine; create it"),
+        ("Directory", None, "does not exist on this machine; create it"),
     ],
 )
 def test_a_path_of_the_host_is_made_if_its_type_says_so(
@@ -148,6 +148,10 @@ def test_a_path_of_the_host_is_made_if_its_type_says_so(
     else:
         with pytest.raises(ConfigMissing, match=complaint):
             _host_path(HostPath(str(path), kind))
+
+
+def test_a_missing_file_of_the_host_is_left_to_the_process(tmp_path: Path) -> None:
+    assert _host_path(HostPath(str(tmp_path / "gone.gguf"), "File")) == tmp_path / "gone.gguf"
 
 
 def test_a_path_of_the_host_that_is_something_else_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 `pod_worker` prepares them before the containers start, and again every minute. emptyDir, ConfigMap, Secret,
 downwardAPI and projected volumes are folders of the pod. A claim is the folder of the volume that it is bound to, a
 hostPath the path itself. Files of Secrets and the like are replaced when their source changes, each in one step.
-`path_mapping` says how a process finds them. To a process no volume is read-only.
+`path_mapping` says how a process finds them. To a process no volume is read-only, and a hostPath of the type File may
+be missing.
 """
 
 from __future__ import annotations
@@ -208,6 +209,9 @@ def _host_path(source: HostPath) -> Path:
         path.mkdir(mode=0o700, parents=True)
     if source.type == "FileOrCreate" and not path.exists():
         path.touch(mode=0o600)
+    if source.type == "File" and not path.exists():
+        # Left to the process that reads it: the downloader needs no source for weights that the cache holds.
+        return path
     if not path.exists():
         raise ConfigMissing(f"hostPath {path} does not exist on this machine; create it, or correct the volume")
     if source.type in _CHECKS and not _CHECKS[source.type](path):
