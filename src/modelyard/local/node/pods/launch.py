@@ -173,6 +173,7 @@ class Launcher:
         if part.is_absolute() or ".." in part.parts:
             raise ConfigMissing(f"subPathExpr of the mount {mount.mount_path} leads out of its volume")
         real = self._volumes.path(mount.name) / part
-        if not real.exists():
+        # Only a part of a volume: a folder in the place of a missing hostPath file would keep it from coming back.
+        if part.parts and not real.exists():
             real.mkdir(mode=0o700, parents=True)
         return Mapped(mount.mount_path, str(real))
