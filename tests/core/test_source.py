@@ -31,13 +31,20 @@ MEANINGS: dict[str, Source] = {
     "S3://bucket/a/": S3("bucket", "a/"),
     "pvc://claim/a/b.gguf": Claim("claim", "a/b.gguf"),
     "file:///models/a%20b.gguf": Local("/models/a b.gguf"),
+    "file:///models/a b.gguf": Local("/models/a b.gguf"),
     "/models/a.gguf": Local("/models/a.gguf"),
+    "/my models/a b.gguf": Local("/my models/a b.gguf"),
+    "pvc://claim/a b.gguf": Claim("claim", "a b.gguf"),
+    "hf://org/repo/a b.gguf": Hub("org/repo", "main", "a b.gguf"),
 }
 
 REFUSALS = {
     "": "empty",
     " org/repo": "whitespace",
-    "https://example.com/a b": "whitespace",
+    "/models/a.gguf ": "whitespace",
+    "/models/a\tb.gguf": "control characters",
+    "org/my repo": "repository",
+    "https://example.com/a b": "holds a space; write it as %20",
     "ftp://example.com/m.gguf": "scheme ftp",
     "model": "single word",
     "org/repo/m.gguf": "neither",
@@ -96,7 +103,8 @@ def test_any_text_is_a_source_or_is_refused(text: str) -> None:
         parse(text)
     except SpecInvalid:
         return
-    assert not any(letter.isspace() for letter in text)
+    assert text == text.strip()
+    assert not any(letter.isspace() for letter in text.replace(" ", ""))
 
 
 def test_the_cache_key_is_the_start_of_the_hash_of_the_text() -> None:

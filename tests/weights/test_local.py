@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -30,7 +31,8 @@ def root(tmp_path: Path) -> Path:
 
 
 async def test_a_file_below_an_allowed_root_is_copied(desk: Desk, root: Path) -> None:
-    for source in (f"{root}/m.gguf", f"file://{root}/m.gguf"):
+    root = root.rename(root.with_name("allowed models"))
+    for source in (f"{root}/m.gguf", f"file://{root}/m.gguf", f"file://{quote(str(root))}/m.gguf"):
         await desk.fetch(source, allowed_roots=(root.parent / "absent", root))
         assert (desk.folder / "m.gguf").read_bytes() == gguf(b"weights")
 

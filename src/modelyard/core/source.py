@@ -8,6 +8,8 @@ Pure: text in, a `Source` or `SpecInvalid` out. Whether anything is there, only 
     s3://bucket/key   s3://bucket/prefix/             one object, or a collection of them
     pvc://claim/path                                  a file on a volume claim
     file:///path  /path                               a file of the machine
+
+Paths and keys may hold spaces; in http(s) URLs they are written as %20, and in file:// they may be.
 """
 
 from __future__ import annotations
@@ -87,8 +89,8 @@ def parse(text: str) -> Source:
     """Return the parsed source; SpecInvalid says what is wrong with it, and the remedy."""
     if not text:
         raise _invalid("is empty", "name a URL, an org/repo, an s3:// key, a pvc:// path or an absolute path")
-    if _UNSEEN.search(text):
-        raise _invalid("holds whitespace or control characters", "remove them, or write them as %20 in a URL")
+    if text != text.strip() or _UNSEEN.search(text.replace(" ", "")):
+        raise _invalid("holds control characters, or whitespace at an end", "remove them")
     if text.startswith("/"):
         return _local(text)
     found = _SCHEME.match(text)
@@ -157,6 +159,8 @@ def _bare(text: str) -> Source:
 
 
 def _web(text: str) -> Source:
+    if " " in text:
+        raise _invalid("is a URL that holds a space", "write it as %20")
     url = _split(text)
     if not url.hostname:
         raise _invalid("names no host", "write https://host/path")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
 from modelyard.core.errors import SpecInvalid
 from modelyard.core.objects import Stored
+from modelyard.core.source import Local, parse
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
 from modelyard.local.up.default_manifests import YARD, documents_for_source, keep_yard
@@ -58,6 +60,15 @@ def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "a.gguf").touch()
     monkeypatch.chdir(tmp_path)
     assert documents_for_source("a.gguf")[0].body["spec"]["source"] == str(tmp_path / "a.gguf")
+
+
+def test_a_path_may_hold_a_space(tmp_path: Path) -> None:
+    file = tmp_path / "my model.gguf"
+    file.touch()
+    for source in (str(file), f"file://{quote(str(file))}"):
+        model = documents_for_source(source)[0].body
+        assert model["metadata"]["name"] == "my-model"
+        assert parse(model["spec"]["source"]) == Local(str(file))
 
 
 def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:

@@ -141,7 +141,7 @@ class ModelSpec(Struct, frozen=True, rename="camel"):
             "s3://bucket/key, pvc://claim/path, file:///path or /path.",
             min_length=1,
             max_length=2048,
-            pattern=r"^[^\s]+$",
+            pattern=r"^[^\s]+( +[^\s]+)*$",
         ),
     ]
     sha256: Annotated[

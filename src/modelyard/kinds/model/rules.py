@@ -75,6 +75,10 @@ _SOURCES: Final = (
         "names no host; write https://host/path",
     ),
     _source_rule(
+        f"!{_matches(_LOWER, '^https?://')} || !{_SOURCE}.contains(' ')",
+        "must not hold a space in a URL; write it as %20",
+    ),
+    _source_rule(
         f"!{_matches(_LOWER, _HUB_PAGE)} || ({_matches(_LOWER, _IN_A_REPOSITORY)} && !{_matches(_LOWER, _NO_MODEL)})",
         "is a page of the hub that holds no model; use the address of a repository or of a file in it",
     ),
