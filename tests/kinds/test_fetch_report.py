@@ -112,4 +112,8 @@ def test_a_word_that_is_no_json_is_no_word():
 def test_the_result_is_no_progress():
     assert fetch_report.progress_text({"result": "ok", "bytes": 5}) == ""
     assert fetch_report.progress_text({}) == ""
-    assert fetch_report.progress_text({"bytes": 0, "total": 5 * 2**20}) == "downloading: 0 of 5 MiB"
+    assert fetch_report.progress_text({"bytes": 0, "total": 50 * 2**20}) == "downloading: 0 of 50 MiB"
+
+
+def test_small_sizes_have_a_decimal():
+    assert fetch_report.progress_text({"bytes": 1_500_000, "total": 2_929_024}) == "downloading: 1.4 of 2.8 MiB"

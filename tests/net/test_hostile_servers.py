@@ -80,7 +80,8 @@ def deep(levels: int) -> bytes:
         pytest.param(
             JSON,
             b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"at 12:01 I was not amused"}}',
-            "the server refused 'initialize' with JSON-RPC error -32602; look at the logs of its pods",
+            "the server refused 'initialize' with JSON-RPC error -32602 (at I was not amused); "
+            "look at the logs of its pods",
             id="JSON-RPC error",
         ),
         pytest.param(

@@ -175,6 +175,7 @@ async def test_a_header_without_end_is_not_read() -> None:
 
 REFUSED = "the operator looks without credentials; if pods have none either, check spec.source"
 REACH = "check spec.source and that the operator can reach this host"
+BUSY = "it is asked again; its server is busy or has trouble"
 
 
 @pytest.mark.parametrize(
@@ -187,8 +188,8 @@ REACH = "check spec.source and that the operator can reach this host"
         (400, Reason.UPSTREAM_UNREACHABLE, "check spec.source"),
         (204, Reason.UPSTREAM_UNREACHABLE, "check spec.source"),
         (304, Reason.UPSTREAM_UNREACHABLE, "check spec.source"),
-        (429, Reason.UPSTREAM_UNREACHABLE, "check spec.source"),
-        (503, Reason.UPSTREAM_UNREACHABLE, "check spec.source"),
+        (429, Reason.UPSTREAM_UNREACHABLE, BUSY),
+        (503, Reason.UPSTREAM_UNREACHABLE, BUSY),
     ],
 )
 async def test_a_refusal_is_told_with_its_remedy(status: int, reason: Reason, remedy: str) -> None:

@@ -470,3 +470,19 @@ async def test_the_last_line_of_progress_has_everything(desk: Desk, server: File
     assert (line["bytes"], line["total"], line["file"]) == (len(server.content), len(server.content), "model.gguf")
     assert line["etaSeconds"] == 0
     assert line["bytesPerSecond"] > 0
+
+
+@pytest.mark.parametrize(("code", "words"), [(429, "wants fewer requests"), (500, "trouble"), (503, "trouble")])
+async def test_a_server_that_answers_is_no_trouble_of_the_network(
+    desk: Desk, server: FileServer, code: int, words: str
+) -> None:
+    server.otherwise = status(code)
+    refused = await failure(desk, server.url)
+    assert (refused.code, refused.message) == (Code.TRANSIENT, f"127.0.0.1 answered {code} for model.gguf")
+    assert words in refused.remedy
+    assert "network" not in refused.remedy
+
+
+async def test_a_connection_that_fails_is_told_in_words(desk: Desk) -> None:
+    refused = await failure(desk, "http://127.0.0.1:9/model.gguf")
+    assert refused.message == "no connection can be made to 127.0.0.1"

@@ -18,9 +18,11 @@ class NotJsonRpc(ModelyardError):
 
 
 class Fault(Struct, frozen=True):
-    """The error of a response. Its message is dropped: it may differ each time, and equal answers must be equal."""
+    """The error of a response."""
 
     code: int = 0
+    message: Any = ""
+    """Text, says the protocol; an error with anything else is an error all the same."""
 
 
 class Message(Struct, frozen=True):

@@ -22,7 +22,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.http_exchange import Distrusted, ExchangeFailed, TooLong, conversation, in_cluster
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
-from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, trouble
+from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, rejection, trouble
 from modelyard.net.sse import SseDecoder
 from modelyard.net.tls_trust import NoCertificate, tls_contexts
 
@@ -274,8 +274,7 @@ def _pick(number: int, messages: list[Message]) -> Message:
 
 def _result(message: Message, method: str, into: type[T]) -> T:
     if message.error is not None:
-        wrong = f"refused '{method}' with JSON-RPC error {clean(str(message.error.code), 20)}"
-        raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS)
+        raise rejection(method, message.error.code, message.error.message)
     try:
         return msgspec.json.decode(message.result or b"", type=into)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,6 +1,6 @@
 """The problems of an MCP server as condition messages that name the next step, for `mcp`.
 
-Pure. The same trouble gives the same text each time: no times, no ephemeral ports, no words of the server itself.
+Pure. The same trouble gives the same text each time: no times and no ephemeral ports.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHECK_ADDRESS: Final = "check spec.server.path and spec.server.port"
 CHECK_LOGS: Final = "look at the logs of its pods"
+_LONGEST_SAID: Final = 256
 
 
 class HandshakeFailed(ModelyardError):
@@ -58,6 +59,15 @@ def refusal(status: int, method: str, path: str, *, in_session: bool) -> Handsha
         case _:
             remedy = CHECK_LOGS if status >= 500 else CHECK_ADDRESS
             return HandshakeFailed(Reason.BAD_ANSWER, f"answered '{method}' with HTTP {status}", remedy)
+
+
+def rejection(method: str, code: int, text: object) -> HandshakeFailed:
+    """Return what a JSON-RPC error means, in the server's own words as far as they are the same each time."""
+    # Words with digits are left out: a time or a number of a request would make each answer another one.
+    words = " ".join(word for word in clean(str(text), _LONGEST_SAID).split() if not any(map(str.isdigit, word)))
+    said = f" ({words})" if words else ""
+    wrong = f"refused '{method}' with JSON-RPC error {clean(str(code), 20)}{said}"
+    return HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS)
 
 
 def trouble(failure: ExchangeFailed, secret: str) -> Problem:

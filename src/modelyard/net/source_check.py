@@ -136,6 +136,8 @@ def _refusal(status: int, host: str) -> Problem:
         return Problem(Reason.UPSTREAM_REFUSED, said, _SENDS_NONE)
     if status in (404, 410):
         return Problem(Reason.UPSTREAM_NOT_FOUND, said, "check the spelling of spec.source")
+    if status == 429 or status >= 500:
+        return Problem(Reason.UPSTREAM_UNREACHABLE, said, "it is asked again; its server is busy or has trouble")
     return Problem(Reason.UPSTREAM_UNREACHABLE, said, _CHECK_SOURCE)
 
 

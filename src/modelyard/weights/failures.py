@@ -9,6 +9,8 @@ from modelyard.core.exitcodes import Code
 from modelyard.core.text import clean
 
 _LONGEST: Final = 16_384
+_TOO_MANY: Final = 429
+_CHECK_NETWORK: Final = "it is tried again; check the network if this stays"
 
 
 class FetchFailed(ModelyardError):
@@ -25,9 +27,17 @@ class FetchFailed(ModelyardError):
 class Transient(FetchFailed):
     """A retry may help; `after` is how many seconds the server asked to wait (0: it did not say)."""
 
-    def __init__(self, message: str, after: float = 0.0) -> None:
-        super().__init__(Code.TRANSIENT, message, "it is tried again; check the network if this stays")
+    def __init__(self, message: str, after: float = 0.0, remedy: str = _CHECK_NETWORK) -> None:
+        super().__init__(Code.TRANSIENT, message, remedy)
         self.after = after
+
+
+def busy(status: int, message: str, after: float = 0.0) -> Transient:
+    """Return that a server answered and could not serve, so that the network is not what to look at."""
+    remedy = "it is tried again; if this stays, the server has trouble of its own: ask who runs it"
+    if status == _TOO_MANY:
+        remedy = "it is tried again, and the server wants fewer requests: wait, or give credentials that may do more"
+    return Transient(message, after, remedy)
 
 
 class Changed(Transient):

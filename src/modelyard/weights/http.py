@@ -21,7 +21,7 @@ import msgspec
 from yarl import URL
 
 from modelyard.core.exitcodes import Code
-from modelyard.weights.failures import Changed, FetchFailed, Transient
+from modelyard.weights.failures import Changed, FetchFailed, Transient, busy
 from modelyard.weights.types import Body, RetryPolicy, SourceFile
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _check(response: aiohttp.ClientResponse, upstream: SourceFile) -> None:
     status, host = response.status, response.url.raw_host
     said = f"{host} answered {status} for {upstream.name}"
     if status in _AGAIN or status >= 500:
-        raise Transient(said, seconds_asked(response.headers.get("Retry-After", "")))
+        raise busy(status, said, seconds_asked(response.headers.get("Retry-After", "")))
     if status == 416:
         raise Changed(said)
     if status in (401, 403, 407):
@@ -218,5 +218,18 @@ def _failure(error: Exception, host: str) -> FetchFailed:
         message = f"the proxy answered {error.status} on the way to {host}"
         return FetchFailed(Code.AUTH, message, "check HTTPS_PROXY and the credentials in it")
     if isinstance(error, aiohttp.InvalidURL):
-        return FetchFailed(Code.BAD_SOURCE, f"{host} leads nowhere ({type(error).__name__})", "check the source")
-    return Transient(f"the connection to {host} failed ({type(error).__name__})")
+        return FetchFailed(Code.BAD_SOURCE, f"{host} leads nowhere", "check the source")
+    return Transient(f"{_broken(error)} {host}")
+
+
+def _broken(error: Exception) -> str:
+    """Return how a connection failed, as the start of a sentence that the host ends."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "there is no address for"
+        case aiohttp.ClientConnectorError():
+            return "no connection can be made to"
+        case TimeoutError():
+            return "nothing came in time from"
+        case _:
+            return "the connection broke to"

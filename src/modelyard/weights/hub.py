@@ -17,7 +17,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RevisionNotFo
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
 from modelyard.weights.choose import choose
-from modelyard.weights.failures import FetchFailed, Transient
+from modelyard.weights.failures import FetchFailed, Transient, busy
 from modelyard.weights.http import seconds_asked
 from modelyard.weights.types import SourceFile
 
@@ -80,7 +80,7 @@ def _ask(hub: Hub, settings: FetchSettings, tls: ssl.SSLContext) -> ModelInfo:
     except HfHubHTTPError as error:
         raise _refusal(error, hub) from error
     except (httpx2.HTTPError, OSError) as error:
-        raise Transient(f"the hub cannot be reached ({type(error).__name__})") from error
+        raise Transient("the hub cannot be reached") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         # Whatever the library stumbles over: most often a page of a proxy where JSON should be.
         raise _unreadable() from error
@@ -114,7 +114,7 @@ def _refusal(error: HfHubHTTPError, hub: Hub) -> FetchFailed:
     status = error.response.status_code
     said = f"the hub answered {status} for {hub.repo}@{hub.revision}"
     if status == 429 or status >= 500:
-        return Transient(said, seconds_asked(error.response.headers.get("Retry-After", "")))
+        return busy(status, said, seconds_asked(error.response.headers.get("Retry-After", "")))
     if isinstance(error, GatedRepoError):
         return FetchFailed(Code.AUTH, f"{said}: the repository is gated", "accept its terms and set HF_TOKEN")
     if isinstance(error, RevisionNotFoundError):

@@ -17,7 +17,7 @@ from obstore.store import S3Store
 
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
-from modelyard.weights.failures import FetchFailed, Transient
+from modelyard.weights.failures import FetchFailed, Transient, busy
 from modelyard.weights.settings import authorities
 from modelyard.weights.types import SourceFile
 
@@ -110,11 +110,11 @@ def _failure(error: exceptions.BaseError, source: S3) -> FetchFailed:
     # For a list the library has one error for every answer; the status is only in its words.
     found = _STATUS.search(str(error))
     status = int(found[1]) if found else 0
-    said = f"s3://{source.bucket} cannot be listed ({status or type(error).__name__})"
+    said = f"s3://{source.bucket} cannot be listed ({status or 'no answer'})"
     if status in (401, 403):
         return FetchFailed(Code.AUTH, said, "check the AWS_* variables and that they may list the bucket")
     if status == 404:
         return FetchFailed(Code.NOT_FOUND, said, "check the name of the bucket")
     if 300 <= status < 429:
         return FetchFailed(Code.BAD_SOURCE, said, "check AWS_REGION and AWS_ENDPOINT_URL")
-    return Transient(said)
+    return busy(status, said) if status else Transient(said)

@@ -230,4 +230,7 @@ def _amount(size: int) -> str:
 
 
 def _number(size: int, scale: int) -> str:
-    return f"{size / _GIB:.1f}" if scale >= _GIB else f"{size // _MIB}"
+    """Return a size in the unit of the scale; a decimal only where one more digit says something."""
+    if scale >= _GIB:
+        return f"{size / _GIB:.1f}"
+    return f"{size // _MIB}" if scale >= 10 * _MIB else f"{size / _MIB:.1f}"
