@@ -81,9 +81,9 @@ async def test_the_probe_and_the_metric_of_the_engine_are_really_there(yard: Lla
     assert f"\n{ENGINE.metric} " in await yard.get("/metrics")
 
 
-async def test_the_model_is_listed_by_the_path_of_its_link(yard: LlamaServer) -> None:
+async def test_the_model_is_listed_by_the_name_of_its_link(yard: LlamaServer) -> None:
     (listed,) = json.loads(await yard.get("/v1/models"))["data"]
-    assert listed["id"].endswith("/yard.gguf")
+    assert listed["id"] == "yard"
 
 
 async def test_new_weights_upstream_are_served_by_the_next_pod(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 import xllamacpp as llama
-from modelyard.local.llamacpp import Refused, parameters
-from modelyard.local.processes import LIFELINE
 
 from modelyard.engines.contract import Gpus, Place
 from modelyard.engines.llamacpp import LlamaCppOptions, RopeScaling, launch
+from modelyard.local.llama_server import Refused, parameters
 from modelyard.local.ports import free_ports
+from modelyard.local.program import LIFELINE
 from tests.support.llamacpp import DATA, LAUNCHER, SECONDS
 
 if TYPE_CHECKING:
@@ -93,6 +93,20 @@ def test_a_reranker_ranks() -> None:
     assert parameters(["--reranking"]).pooling_type == llama.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
 
 
+def test_flags_that_users_add_are_known() -> None:
+    words = ["--api-key", "a,b", "-np", "3", "--temp", "0.5", "--no-slots", "--no-webui"]
+    params = parameters([*words, "--chat-template-kwargs", '{"enable_thinking": false, "mood": "good"}'])
+    assert (params.api_keys, params.n_parallel, params.sampling.temp) == (["a", "b"], 3, 0.5)
+    assert (params.endpoint_slots, params.ui) == (False, False)
+    assert params.default_template_kwargs == {"enable_thinking": "false", "mood": '"good"'}
+    assert parameters(["--slots"]).endpoint_slots
+
+
+def test_a_model_without_an_alias_is_called_like_its_file() -> None:
+    assert parameters(["--model", "/models/47200caefcd2bda3/tiny.gguf"]).model_alias == {"tiny"}
+    assert parameters(["--model", "/models/tiny.gguf", "--alias", "mine"]).model_alias == {"mine"}
+
+
 def test_the_last_of_equal_flags_wins() -> None:
     assert parameters(["--ctx-size", "1", "--ctx-size", "2"]).n_ctx == 2
 
@@ -109,6 +123,8 @@ def test_the_last_of_equal_flags_wins() -> None:
         (["--port", "99999999999"], "--port cannot be '99999999999'"),
         (["--rope-scale", "0"], "--rope-scale cannot be '0'"),
         (["--split-mode", "diagonal"], "choose one of none, layer, row"),
+        (["--chat-template-kwargs", "[]"], "write a JSON object"),
+        (["--chat-template-kwargs", "{"], "--chat-template-kwargs cannot be '{'"),
         (["--flash-attn", "yes"], "choose one of on, off, auto"),
         (["--override-tensor", "exps=CUDA7"], "--override-tensor cannot be 'exps=CUDA7'"),
     ],

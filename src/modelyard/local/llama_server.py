@@ -10,6 +10,7 @@ flag is refused: a server without it would not be the one that was asked for.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -72,6 +73,14 @@ def _keep_experts(params: Params, value: str) -> None:
         _override_tensors(params, rf"blk\.{layer}\.{_EXPERTS}=CPU")
 
 
+def _template_values(value: str) -> dict[str, str]:
+    """Return what a chat template is given: each value as JSON, which is how the library wants it."""
+    values = json.loads(value)
+    if not isinstance(values, dict):
+        raise ValueError("write a JSON object")
+    return {name: json.dumps(each) for name, each in values.items()}
+
+
 def _rerank(params: Params) -> None:
     params.embedding = True
     params.pooling_type = llama.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
@@ -99,6 +108,7 @@ VALUES: Final[dict[str, Put]] = {
     "--rope-scale": _at("rope_freq_scale", lambda value: 1.0 / float(value)),
     "--yarn-orig-ctx": _at("yarn_orig_ctx", int),
     "--parallel": _at("n_parallel", int),
+    "-np": _at("n_parallel", int),
     "--flash-attn": _at("flash_attn_type", lambda value: _chosen(_FLASH, value)),
     "--cache-type-k": _at("cache_type_k", _cache_type),
     "--cache-type-v": _at("cache_type_v", _cache_type),
@@ -109,7 +119,10 @@ VALUES: Final[dict[str, Put]] = {
     "--reasoning-budget": _at("sampling.reasoning_budget_tokens", int),
     "--reasoning-budget-message": _at("sampling.reasoning_budget_message", str),
     "--alias": _at("model_alias", lambda value: set(value.split(","))),
+    "--api-key": _at("api_keys", lambda value: value.split(",")),
+    "--chat-template-kwargs": _at("default_template_kwargs", _template_values),
     "--seed": _at("sampling.seed", int),
+    "--temp": _at("sampling.temp", float),
     "--threads": _at("cpuparams.n_threads", int),
     "--pooling": _at("pooling_type", _pooling),
     "--cache-ram": _at("cache_ram_mib", int),
@@ -122,6 +135,9 @@ SWITCHES: Final[dict[str, Callable[[Params], None]]] = {
     "--no-kv-offload": lambda params: setattr(params, "no_kv_offload", True),
     "--no-warmup": lambda params: setattr(params, "warmup", False),
     "--metrics": lambda params: setattr(params, "endpoint_metrics", True),
+    "--slots": lambda params: setattr(params, "endpoint_slots", True),
+    "--no-slots": lambda params: setattr(params, "endpoint_slots", False),
+    "--no-webui": lambda params: setattr(params, "ui", False),
     "--embedding": lambda params: setattr(params, "embedding", True),
     "--reranking": _rerank,
 }
@@ -129,7 +145,10 @@ SWITCHES: Final[dict[str, Callable[[Params], None]]] = {
 
 
 def parameters(argv: Iterable[str]) -> Params:
-    """Return the parameters of the library for a command line; `Refused` for an unknown flag. The last flag wins."""
+    """Return the parameters of the library for a command line; `Refused` for an unknown flag. The last flag wins.
+
+    Without `--alias`, clients see the model under the name of its file, which is the name of the Model.
+    """
     params = llama.CommonParams()
     words = iter(argv)
     for flag in words:
@@ -137,6 +156,8 @@ def parameters(argv: Iterable[str]) -> Params:
             SWITCHES[flag](params)
         else:
             _take(params, flag, words)
+    if not params.model_alias and params.model.path:
+        params.model_alias = {Path(params.model.path).stem}
     return params
 
 
