@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from modelyard.core import names
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.conditions import Problem
@@ -48,6 +50,7 @@ NEW_POD_SECONDS: Final = 10.0
 """How long the problems of a new pod are not reported: its volume may be on its way."""
 
 _KEPT_SECONDS: Final = 86400
+_AGAIN: Final = "it is retried every ten minutes"
 _PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
 """Exit codes after which another try would fail in the same way."""
 
@@ -136,13 +139,15 @@ def _true_condition(job: Stored, how: str) -> Json:
 
 
 def failure(seen: Seen, reported: Problem | None) -> Problem:
-    """Return why the Job failed: what its pod reported, or else the condition of the Job."""
+    """Return why the Job failed, and when it is retried: what its pod reported, or else the condition of the Job."""
+    if reported:
+        return msgspec.structs.replace(reported, remedy=f"{reported.remedy}; {_AGAIN}")
     job = seen.one(Owned(JOB))
     said = str(_true_condition(job, "Failed").get("message", "")) if job else ""
-    return reported or Problem(
+    return Problem(
         Reason.PREFETCH_FAILED,
         f"the prefetch failed: {said[:512] or 'its Job gives no reason'}",
-        "see `kubectl describe job`; it is retried every ten minutes",
+        f"see `kubectl describe job`; {_AGAIN}",
     )
 
 
