@@ -132,13 +132,13 @@ def test_a_kind_is_kept_apart_from_the_others(kind: Kind) -> None:
 def test_an_example_is_planned_without_a_problem(example: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "-f", str(example)])
     assert result.exception is None
-    children = list(yaml.safe_load_all(result.output))
+    children = list(yaml.safe_load_all(result.stdout))
     assert {"Deployment", "Service"} <= {child["kind"] for child in children}
 
 
 def test_the_environment_of_the_container_is_listed() -> None:
     result = CliRunner().invoke(app, ["plan", "-f", str(ROOT / "examples" / "mcp-tls.yaml")])
-    deployment = next(child for child in yaml.safe_load_all(result.output) if child["kind"] == "Deployment")
+    deployment = next(child for child in yaml.safe_load_all(result.stdout) if child["kind"] == "Deployment")
     environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     page = (DOCS / "kinds" / "mcp.md").read_text()
     assert [entry["name"] for entry in environment if f"| `{entry['name']}` |" not in page] == []

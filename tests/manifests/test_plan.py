@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from click.testing import Result
 
 MANIFESTS = """
 apiVersion: inference.llmkube.dev/v1alpha1
@@ -41,3 +44,50 @@ def test_every_bad_object_is_named_and_the_others_are_planned(tmp_path: Path):
     assert "Model default/bad: spec.source" in str(done.exception)
     assert "InferenceService default/worse: spec.replicas" in str(done.exception)
     assert "name: fine" in done.output
+
+
+def planned(tmp_path: Path, *manifests: str) -> Result:
+    file = tmp_path / "manifests.yaml"
+    file.write_text("---\n".join(manifests))
+    return CliRunner().invoke(app, ["plan", "-f", str(file)])
+
+
+NOTE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: note}\n"
+GOOD = "apiVersion: inference.llmkube.dev/v1alpha1\nkind: Model\nmetadata: {name: good}\nspec: {source: org/repo}\n"
+FINE = "apiVersion: inference.llmkube.dev/v1alpha1\nkind: InferenceService\nmetadata: {name: fine}\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "written"),
+    [
+        (GOOD.replace("kind: Model", "kind: Modell"), "Modell in inference.llmkube.dev/v1alpha1"),
+        (GOOD.replace("v1alpha1", "v1"), "Model in inference.llmkube.dev/v1"),
+        (GOOD.replace("inference.llmkube.dev", "example.com"), "Model in example.com/v1alpha1"),
+    ],
+)
+def test_a_kind_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path, wrong: str, written: str):
+    done = planned(tmp_path, GOOD, wrong)
+    said = f"{tmp_path}/manifests.yaml, document 2: there is no kind {written} (there is "
+    assert str(done.exception).startswith(said)
+    assert "Model in inference.llmkube.dev/v1alpha1" in str(done.exception)
+
+
+def test_objects_of_other_kinds_are_said_to_be_passed_over(tmp_path: Path):
+    done = planned(tmp_path, GOOD, FINE + "spec: {modelRef: good}\n", NOTE)
+    assert done.exception is None
+    assert "document 3: ConfigMap note is of no kind of ours" in done.stderr
+    assert "kind: Deployment" in done.stdout
+
+
+def test_manifests_without_any_of_our_kinds_are_refused(tmp_path: Path):
+    done = planned(tmp_path, NOTE)
+    assert str(done.exception) == (
+        f"there is nothing to plan: {tmp_path}/manifests.yaml holds no InferenceService, MCP, Model; "
+        "name a file that does"
+    )
+
+
+def test_a_file_of_the_machine_is_planned_as_modelyard_up_runs_it(tmp_path: Path):
+    done = planned(tmp_path, GOOD.replace("org/repo", "file:///models/a.gguf"), FINE + "spec: {modelRef: good}\n")
+    assert done.exception is None
+    assert "path: /models/a.gguf" in done.stdout

@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, CreateOnly
+from modelyard.core.policy import Policy
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Named, Owned, Seen
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelyard.kinds.contract import Kind, Lookup, Object
+    from modelyard.manifests.documents import Document
 
 Json = dict[str, Any]
+
+_ANYWHERE: Final = Policy(local_roots=("/",))
+"""Which local files may be served is a setting of each operator. `modelyard up` allows all, so none is refused here."""
 
 
 def plan(
@@ -41,14 +46,39 @@ def plan(
     ],
 ) -> None:
     """Print the objects that manifests would create. References are looked up among the same manifests."""
-    given = [_placed(document.body) for document in read_files(file)]
-    problems = []
-    for body in given:
-        for kind in ALL:
-            if (kind.resource.api_version, kind.resource.kind) == (body["apiVersion"], body["kind"]):
-                problems += show(kind, body, given)
+    read = read_files(file)
+    given = [_placed(document.body) for document in read]
+    problems = [problem for document in read for problem in _problems(document, given)]
     if problems:
         raise ModelyardError("\n".join(problems))
+    if not any(_kind(document.body) for document in read):
+        names = ", ".join(sorted(kind.resource.kind for kind in ALL))
+        raise ModelyardError(f"there is nothing to plan: {', '.join(file)} holds no {names}; name a file that does")
+
+
+def _problems(document: Document, given: Iterable[Json]) -> list[str]:
+    """Print the plan of one object, and return what stands in its way. Objects of other kinds are only referred to."""
+    if kind := _kind(document.body):
+        return show(kind, _placed(document.body), given)
+    known = _like(document.body)
+    if not known:
+        sys.stderr.write(f"{document.title} is of no kind of ours: it is applied as it is\n")
+        return []
+    wanted = f"{document.body['kind']} in {document.body['apiVersion']}"
+    return [f"{document.origin}: there is no kind {wanted} (there is {', '.join(known)}); correct the file"]
+
+
+def _kind(body: Json) -> Kind | None:
+    """Return the kind of ours that an object is of; None: of none."""
+    wanted = (body["apiVersion"], body["kind"])
+    return next((kind for kind in ALL if (kind.resource.api_version, kind.resource.kind) == wanted), None)
+
+
+def _like(body: Json) -> list[str]:
+    """Return the kinds that an object of no kind of ours may be meant to be of: same group, or the same name."""
+    group, name = body["apiVersion"].rpartition("/")[0], body["kind"].lower()
+    meant = (kind.resource for kind in ALL if group == kind.resource.group or name == kind.resource.kind.lower())
+    return [f"{resource.kind} in {resource.api_version}" for resource in meant]
 
 
 def _placed(body: Json) -> Json:
@@ -75,7 +105,7 @@ def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     """Return what is seen when nothing exists yet but the manifests of the file."""
-    reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
+    reading = Gathering(kind, obj, Seen(datetime.now(UTC), policy=_ANYWHERE))
     for read in reading:
         reading.found(read, _find(read, obj, given))
     return reading.seen({})
