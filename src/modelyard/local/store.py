@@ -26,20 +26,25 @@ class Store:
         self._changed = changed
         self.items: dict[Key, Stored] = {}
         self.is_filled = False
+        self.revision = 0
+        """The resource version up to which changes of the resource are known; 0: nothing is known yet."""
 
-    def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - named by the protocol `Sink`
+    def replace(self, items: list[Stored], revision: int) -> None:
         """Take the result of a LIST: these are all objects."""
+        self.revision = revision
         self.items = {item.meta.key: item for item in items}
         self.is_filled = True
         self._changed()
 
     def upsert(self, item: Stored) -> None:
         """Take an object that was added or modified."""
+        self.revision = item.meta.revision
         self.items[item.meta.key] = item
         self._changed()
 
     def remove(self, item: Stored) -> None:
         """Drop an object that is gone from the API."""
+        self.revision = item.meta.revision
         self.items.pop(item.meta.key, None)
         self._changed()
 

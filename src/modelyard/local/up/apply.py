@@ -19,7 +19,7 @@ from modelyard.manifests.documents import BadManifest, Document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelyard.core.objects import Json
+    from modelyard.core.objects import Json, Stored
     from modelyard.kube.client import Client
 
 # The field manager of kubectl, so that a later `kubectl apply --server-side` of the same file meets no conflict.
@@ -43,32 +43,36 @@ class _Kinds(Struct, frozen=True):
     resources: tuple[_Kind, ...] = ()
 
 
-async def apply_all(client: Client, documents: Sequence[Document]) -> None:
-    """Apply these objects in order; BadManifest, and none is applied, when the kind of one is not served."""
+async def apply_all(client: Client, documents: Sequence[Document]) -> list[Stored]:
+    """Apply these objects in order, and return them as stored.
+
+    BadManifest, and none is applied, when the kind of one is not served.
+    """
     versions = dict.fromkeys(document.body["apiVersion"] for document in documents)
     known = {version: await _kinds(client, version) for version in versions}
     found = [(document, _resource(document, known[document.body["apiVersion"]])) for document in documents]
-    for document, resource in found:
-        try:
-            await apply(client, resource, document.body)
-        except KubeError as error:
-            raise BadManifest(f"{document.title} is refused: {error.message}; correct the file") from error
+    return [await _apply_document(client, resource, document) for document, resource in found]
 
 
-async def apply(client: Client, resource: Resource, body: Json) -> None:
-    """Apply one object by force. While the server is busy, retry for half a minute; then TimeoutError."""
+async def _apply_document(client: Client, resource: Resource, document: Document) -> Stored:
+    try:
+        return await apply(client, resource, document.body)
+    except KubeError as error:
+        raise BadManifest(f"{document.title} is refused: {error.message}; correct the file") from error
+
+
+async def apply(client: Client, resource: Resource, body: Json) -> Stored:
+    """Apply one object by force, and return it. While the server is busy, retry for 30 s; then TimeoutError."""
     key = Key(body["metadata"].get("namespace", _NAMESPACE), body["metadata"]["name"])
     async with asyncio.timeout(_PATIENCE):
         while True:
             try:
-                await client.apply(resource, key, body, manager=MANAGER, strict=True)
+                return await client.apply(resource, key, body, manager=MANAGER, strict=True)
             except _PASSING as error:
                 # The API server answers an unknown field with this status, which is no reason to retry.
                 if error.status == _WRONG_FIELD:
                     raise
                 await asyncio.sleep(_WAIT)
-            else:
-                return
 
 
 async def _kinds(client: Client, api_version: str) -> _Kinds:

@@ -83,7 +83,9 @@ class _Serving:
         self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._publish_places())
-            await apply_all(self._machine.client, documents or self._first_documents())
+            applied = await apply_all(self._machine.client, documents or self._first_documents())
+            # Before the wait: it would settle on the objects of before, while a new one is still on its way to us.
+            await self._view.has_seen(applied)
             rows = await wait_ready(self._machine.proxy, self._view, self._screen)
             await self._open_door()
             self._report(rows)

@@ -12,7 +12,7 @@ from modelyard.local.store import Store
 from modelyard.local.up.rows import Row, rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
@@ -44,6 +44,16 @@ class View:
         """Wait until an object has changed since the last call."""
         await self._changed.wait()
         self._changed.clear()
+
+    async def has_seen(self, applied: Iterable[Stored]) -> None:
+        """Wait until the watches have shown these objects, or what became of them since.
+
+        Objects of other kinds are not followed, and not waited for.
+        """
+        for item in applied:
+            store = self._stores.get(item.resource)
+            while store is not None and store.revision < item.meta.revision:
+                await self.change()
 
     @property
     def items(self) -> list[Stored]:
