@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.ports import is_free
-from tests.e2e.yards import COMMAND, NAMED, SECONDS, Yard, ask, command, manifest, model, service
+from tests.e2e.yards import COMMAND, NAMED, SECONDS, Yard, ask, command, manifest, model, send_printed, service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+TOOLS = {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": "MCP"}
 MODEL = "apiVersion: inference.llmkube.dev/v1alpha1\nkind: Model\nmetadata: {name: lost}\nspec: {source: %s}\n"
 
 
@@ -152,16 +153,38 @@ async def test_detached_a_failure_is_the_same_line(tmp_path: Path) -> None:
     assert "there is no kind Thing in v1" in await refused(tmp_path, "--detach", "-f", file)
 
 
-async def test_detached_a_service_that_does_not_serve_is_named(tmp_path: Path) -> None:
+async def test_detached_what_cannot_serve_on_this_machine_is_named_and_the_rest_serves(tmp_path: Path) -> None:
     where = f"--dir={tmp_path}/state"
-    file = manifest(tmp_path / "given.yaml", model("yard"), service("broken", "yard", extraArgs=["--nonsense"]))
+    metal = {"hardware": {"accelerator": "metal"}}
+    mac = model("yard")
+    file = manifest(
+        tmp_path / "given.yaml",
+        model("yard"),
+        {**mac, "metadata": {"name": "mac"}, "spec": {**mac["spec"], **metal}},
+        service("yard"),
+        service("broken", "yard", extraArgs=["--nonsense"]),
+        service("gpu", "yard", resources={"gpu": 1}),
+        service("mac"),
+        {**TOOLS, "metadata": {"name": "tools"}, "spec": {"image": "localhost/nobody:none"}},
+    )
     code, said, complaint = await command("up", where, "--detach", "-f", file)
     assert code == 1
-    assert "CrashLoop" in said
+    assert (await send_printed(said)).startswith(NAMED["yard"])
     assert complaint == (
-        "modelyard: not ready: InferenceService broken; it goes on in the background, see `modelyard status`\n"
+        "modelyard: not ready: InferenceService broken (CrashLoop), InferenceService gpu (InsufficientGPU), "
+        "InferenceService mac (WaitingForMetalAgent), MCP tools (ImagePullFailed); it goes on in the background, "
+        f"see `modelyard status {where}`\n"
     )
     assert (await command("down", where))[0] == 0
+
+
+async def test_detached_it_waits_no_longer_than_it_may(tmp_path: Path) -> None:
+    where = f"--dir={tmp_path}/state"
+    code, _, complaint = await command("up", where, "--detach", "--timeout=1s")
+    assert (code, "it goes on in the background" in complaint or "still starting" in complaint) == (1, True)
+    assert (await command("down", where))[:2] == (0, "stopped\n")
+    code, _, complaint = await command("up", where, "--timeout=1s")
+    assert (code, "add --detach" in complaint) == (2, True)
 
 
 def port_pair() -> int:

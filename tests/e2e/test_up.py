@@ -67,7 +67,7 @@ async def test_a_second_up_in_the_same_folder_says_that_it_runs_already(yard: Ya
     code, _, complaint = await command("up", f"--dir={yard.path}")
     assert code == 1
     assert f"Modelyard runs in {yard.path} already (process {yard.pid})" in complaint
-    assert "`modelyard down`" in complaint
+    assert f"`modelyard down --dir={yard.path}`" in complaint
 
 
 async def test_detached_it_serves_manifests_and_a_file_until_down(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ async def test_logs_are_those_of_every_pod_of_an_object_though_a_container_still
 async def test_logs_of_nobody_are_a_clear_error(yard: Yard) -> None:
     code, _, complaint = await command("logs", "nobody", f"--dir={yard.path}")
     assert code == 1
-    assert "nobody has no pods in the namespace default; `modelyard status` shows" in complaint
+    assert f"nobody has no pods in the namespace default; `modelyard status --dir={yard.path}` shows" in complaint
 
 
 def yaml_of_yard(folder: Path) -> str:

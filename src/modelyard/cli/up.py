@@ -5,12 +5,14 @@ Only these verbs need the packages of the extra `local`, so nothing of it is imp
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modelyard.core.errors import ModelyardError
+from modelyard.core.quantities import seconds
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,9 +38,11 @@ def up(
             min=1, max=65535, help="The port of the one address for all models. Left out: as last time, or 11400."
         ),
     ] = None,
+    timeout: Annotated[str, typer.Option(help="With --detach: wait no longer than this, such as 90s or 10m.")] = "",
 ) -> None:
     """Serve models on this machine: a real Kubernetes API, and pods as processes. Ctrl-C stops it."""
-    _commands().up(file or (), model, folder, images, door_port, detached=detach)
+    patience = _patience(timeout, detached=detach)
+    _commands().up(file or (), model, folder, images, door_port, detached=detach, patience=patience)
 
 
 def down(folder: Dir = None) -> None:
@@ -59,6 +63,15 @@ def logs(
 ) -> None:
     """Show what the pods of an object have written, or what a part of Modelyard itself has."""
     _commands().logs(name, namespace, folder, follow=follow)
+
+
+def _patience(timeout: str, *, detached: bool) -> float:
+    if timeout and not detached:
+        raise typer.BadParameter("--timeout says how long to wait before going into the background; add --detach")
+    try:
+        return seconds(timeout) if timeout else math.inf
+    except ValueError as error:
+        raise typer.BadParameter(f"--timeout: {error}") from error
 
 
 def _commands() -> ModuleType:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
+from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up.rows import Row, row, rows
@@ -92,6 +95,52 @@ def test_a_download_is_shown_as_far_as_it_is() -> None:
 def test_an_object_that_nobody_has_looked_at_yet_is_pending() -> None:
     shown = row(service(namespace="team"), PLACES)
     assert (shown.name, shown.phase, shown.ready, shown.is_settled) == ("team/yard", "Pending", "0/2", False)
+
+
+@pytest.mark.parametrize("reason", ["WaitingForGPU", "InsufficientGPU", "WaitingForMetalAgent"])
+def test_what_waits_for_hardware_that_one_machine_does_not_get_is_settled(reason: str) -> None:
+    said = conditions(Ready=("False", reason, "no node has one"), Progressing=("True", reason, ""))
+    shown = row(service(phase="Creating", observedGeneration=1, conditions=said), PLACES)
+    assert (shown.is_settled, shown.is_as_wanted, shown.reason) == (True, False, reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase", "settled", "wanted"),
+    [
+        ("ImagePullFailed", "Pending", True, False),
+        ("ScaledToZero", "Stopped", True, True),
+        ("Starting", "Pending", False, False),
+        ("WaitingForAnswer", "Pending", False, False),
+    ],
+)
+def test_of_an_mcp_the_condition_ready_alone_tells(reason: str, phase: str, settled: bool, wanted: bool) -> None:
+    meta = {"name": "tools", "namespace": "default", "generation": 1}
+    status = {"observedGeneration": 1, "conditions": conditions(Ready=("False", reason, "told"))}
+    shown = row(Stored.from_dict(MCP, {"metadata": meta, "status": status}), {})
+    assert (shown.phase, shown.is_settled, shown.is_as_wanted) == (phase, settled, wanted)
+
+
+@pytest.mark.parametrize("degraded", ["True", "False"])
+def test_a_service_is_settled_when_the_weights_that_it_waits_for_need_help(degraded: str) -> None:
+    fetching = conditions(
+        Ready=("False", "ModelSourceNotFound", "404"),
+        Progressing=("True", "PrefetchRunning", ""),
+        Degraded=(degraded, "PrefetchRunning", ""),
+    )
+    fetching[0]["reason"] = "ModelSourceNotFound" if degraded == "True" else "PrefetchRunning"
+    meta = {"name": "yard", "namespace": "default", "generation": 1}
+    status = {"phase": "Downloading", "observedGeneration": 1, "conditions": fetching}
+    model = Stored.from_dict(MODEL, {"metadata": meta, "status": status})
+    waits = conditions(Ready=("False", "WaitingForModel", "wait"), Progressing=("True", "WaitingForModel", ""))
+    waiting = Stored.from_dict(
+        SERVICE,
+        {
+            "metadata": meta,
+            "spec": {"modelRef": "yard"},
+            "status": {"phase": "Pending", "observedGeneration": 1, "conditions": waits},
+        },
+    )
+    assert {each.is_settled for each in rows([model, waiting], PLACES)} == {degraded == "True"}
 
 
 def test_models_come_before_what_serves_them() -> None:

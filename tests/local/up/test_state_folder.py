@@ -31,6 +31,12 @@ def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
         pass
 
 
+def test_hints_name_the_folder_unless_it_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert StateFolder(tmp_path / "modelyard").hint("down") == "`modelyard down`"
+    assert StateFolder(Path("/a folder")).hint("logs yard") == "`modelyard logs yard --dir='/a folder'`"
+
+
 def test_what_a_dead_one_told_is_not_believed(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     with folder.held():

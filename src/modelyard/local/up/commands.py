@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -35,9 +36,19 @@ class NotServing(ModelyardError):
 
 
 def up(
-    files: Sequence[str], model: str, path: Path | None, images: Path | None, door_port: int | None, *, detached: bool
+    files: Sequence[str],
+    model: str,
+    path: Path | None,
+    images: Path | None,
+    door_port: int | None,
+    *,
+    detached: bool,
+    patience: float = math.inf,
 ) -> None:
-    """Start everything. Return when it was stopped; detached: when all objects are ready, or known not to get ready."""
+    """Start everything, and return when it was stopped.
+
+    Detached: return when all objects are ready, or known not to get ready by themselves, or after `patience` seconds.
+    """
     documents = [*read_files(files), *(documents_for_source(model) if model else ())]
     programs = ImageTable.with_file(images) if images else ImageTable()
     request = UpRequest(_folder(path), programs, tuple(documents), door_port)
@@ -46,7 +57,7 @@ def up(
     with explained(request.folder.path):
         request.folder.prepare()
         if detached:
-            detach.start(request.folder, request.documents, _options(images, door_port), _say)
+            detach.start(request.folder, request.documents, _options(images, door_port), _say, patience)
             _expect_ready(request.folder)
             return
         log_to(request.folder.logs / "node.log")
@@ -63,9 +74,13 @@ def _options(images: Path | None, door_port: int | None) -> list[str]:
 
 
 def _expect_ready(folder: StateFolder) -> None:
-    late = [f"{row.kind} {row.name}" for row in asyncio.run(query_rows(folder)) if not row.is_as_wanted]
+    late = [
+        f"{row.kind} {row.name} ({row.reason or row.phase})"
+        for row in asyncio.run(query_rows(folder))
+        if not row.is_as_wanted
+    ]
     if late:
-        raise NotServing(f"not ready: {', '.join(late)}; it goes on in the background, see `modelyard status`")
+        raise NotServing(f"not ready: {', '.join(late)}; it goes on in the background, see {folder.hint('status')}")
 
 
 def down(path: Path | None) -> None:

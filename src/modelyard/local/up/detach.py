@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -36,14 +37,21 @@ class DidNotStop(ModelyardError):
 
 
 def start(
-    folder: StateFolder, documents: Sequence[Document], options: Sequence[str], say: Callable[[str], None]
+    folder: StateFolder,
+    documents: Sequence[Document],
+    options: Sequence[str],
+    say: Callable[[str], None],
+    patience: float = math.inf,
 ) -> None:
-    """Start the background process, and return when its record says that it is settled; `say` gets its output."""
+    """Start the background process, and return when its record says that it is settled, or after `patience` seconds.
+
+    `say` gets its output.
+    """
     log = folder.logs / LOG
     write_private(log, b"")
     process = _spawn(log, [f"--dir={folder.path}", *_files(folder, documents), *options])
     try:
-        _until_settled(folder, process, log, say)
+        _until_settled(folder, process, log, say, time.monotonic() + patience)
     except KeyboardInterrupt:
         # A user who presses Ctrl-C during the start does not want the rest of it in the background.
         stop(folder, UpRecord(process.pid))
@@ -51,7 +59,7 @@ def start(
 
 
 def _until_settled(
-    folder: StateFolder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]
+    folder: StateFolder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None], deadline: float
 ) -> None:
     with log.open("rb") as news:
         while True:
@@ -62,7 +70,8 @@ def _until_settled(
                 say(line)
             if code is not None:
                 raise DidNotStart(_last(log))
-            if record is not None and record.settled and record.pid == process.pid:
+            is_settled = record is not None and record.settled and record.pid == process.pid
+            if is_settled or time.monotonic() > deadline:
                 return
             time.sleep(_POLL_SECONDS)
 

@@ -36,7 +36,7 @@ def running(folder: StateFolder) -> UpRecord:
     """Return the record of the `modelyard up` of a folder; NotUp when none runs."""
     record = folder.read_record()
     if record is None:
-        raise NotUp(f"nothing runs in {folder.path}; start it with `modelyard up`")
+        raise NotUp(f"nothing runs in {folder.path}; start it with {folder.hint('up')}")
     return record
 
 
@@ -62,7 +62,7 @@ async def log_command(folder: StateFolder, namespace: str, name: str, *, follow:
     async with _connected(folder) as client:
         pods = (await client.list_page(POD, namespace, selector, limit=_SELECTED)).items
     if not pods:
-        raise NoLogs(f"{name} has no pods in the namespace {namespace}; `modelyard status` shows what there is")
+        raise NoLogs(f"{name} has no pods in the namespace {namespace}; {folder.hint('status')} shows what there is")
     return [
         f"{record.assets}/kubectl",
         f"--kubeconfig={folder.kubeconfig}",

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Truth, stored_condition
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.node.proxy.service_dns import resolve_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from modelyard.core.objects import Json, Stored
     from modelyard.local.node.proxy.service_dns import ServiceAddresses
@@ -22,6 +26,11 @@ if TYPE_CHECKING:
 _NAMESPACE: Final = "default"
 _NEW: Final = "Pending"
 _RESTS: Final = "Stopped"
+# A cluster may get a GPU or a Mac later, so the operator says that such a service is on its way. One machine does not.
+_NOT_ON_THIS_MACHINE: Final = frozenset(
+    {Reason.WAITING_FOR_GPU, Reason.INSUFFICIENT_GPU, Reason.WAITING_FOR_METAL_AGENT}
+)
+_NEEDS_HELP: Final = PROBLEMS | _NOT_ON_THIS_MACHINE | {Reason.SCALED_TO_ZERO}
 
 
 class Row(Struct, frozen=True):
@@ -50,7 +59,17 @@ class Row(Struct, frozen=True):
 def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[Row]:
     """Return the rows of these objects: Models first, because the others need them."""
     ordered = sorted(items, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
-    return [row(item, service_addresses) for item in ordered]
+    shown = [(item, row(item, service_addresses)) for item in ordered]
+    stuck = {item.meta.key for item, each in shown if item.resource == MODEL and each.is_settled and not each.is_ready}
+    return [
+        msgspec.structs.replace(each, is_settled=each.is_current) if _waits_for(item, each, stuck) else each
+        for item, each in shown
+    ]
+
+
+def _waits_for(item: Stored, shown: Row, stuck: Collection[Key]) -> bool:
+    """Whether a service waits for weights that are not fetched, because their Model needs help."""
+    return shown.reason == Reason.WAITING_FOR_MODEL and Key(item.meta.namespace, item.spec.get("modelRef", "")) in stuck
 
 
 def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
@@ -60,11 +79,17 @@ def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
     is_ready = ready.get("status") == Truth.TRUE
     is_current = status.get("observedGeneration") == item.meta.generation
     is_degraded = stored_condition(status, "Degraded").get("status") == Truth.TRUE
-    is_stuck = progressing.get("status") == Truth.FALSE or is_degraded or status.get("phase") in {"Failed", _RESTS}
+    is_stuck = (
+        progressing.get("status") == Truth.FALSE
+        or is_degraded
+        or status.get("phase") in {"Failed", _RESTS}
+        # An MCP has none of these: its condition Ready alone tells.
+        or ready.get("reason") in _NEEDS_HELP
+    )
     return Row(
         kind=item.resource.kind,
         name=item.meta.name if item.meta.namespace == _NAMESPACE else str(item.meta.key),
-        phase=status.get("phase") or ("Ready" if is_ready else _NEW),
+        phase=status.get("phase") or _phase(ready),
         ready=_count(item, status) or ("yes" if is_ready else "no"),
         reason=ready.get("reason", ""),
         url=resolve_names(status.get("endpoint") or status.get("url") or "", service_addresses),
@@ -73,6 +98,13 @@ def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
         is_ready=is_ready and is_current,
         is_settled=is_current and (is_ready or is_stuck),
     )
+
+
+def _phase(ready: Json) -> str:
+    """Return the phase of an object whose kind has none, such as an MCP."""
+    if ready.get("reason") == Reason.SCALED_TO_ZERO:
+        return _RESTS
+    return "Ready" if ready.get("status") == Truth.TRUE else _NEW
 
 
 def _count(item: Stored, status: Json) -> str:

@@ -23,7 +23,7 @@ from modelyard.local.up.machine import Machine, MachineSettings, running_machine
 from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.state_folder import StateFolder, UpRecord
 from modelyard.local.up.view import View
-from modelyard.local.up.wait_ready import wait_ready
+from modelyard.local.up.wait_ready import first_answer, wait_ready
 from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _LEAST_DISK: Final = 512 * 2**20
 _TELL_SECONDS: Final = 1.0
 _DOOR_SECONDS: Final = 10.0
-_GOES_ON: Final = "Ctrl-C or `modelyard down` stops everything; the next `modelyard up` goes on from here."
 
 
 class Failed(ModelyardError):
@@ -86,7 +85,9 @@ class _Serving:
             applied = await apply_all(self._machine.client, documents or self._first_documents())
             # Before the wait: it would settle on the objects of before, while a new one is still on its way to us.
             await self._view.has_seen(applied)
+            early = group.create_task(self._tell_first())
             rows = await wait_ready(self._machine.proxy, self._view, self._screen)
+            early.cancel()
             await self._open_door()
             self._report(rows)
             while True:
@@ -96,6 +97,15 @@ class _Serving:
     def _first_documents(self) -> Sequence[Document]:
         """Return the objects of our own model, unless there are objects already."""
         return () if self._view.items else documents_for_source(str(keep_yard(self._folder.path)))
+
+    async def _tell_first(self) -> None:
+        """Show the commands to try as soon as one service answers: the others may take hours to download."""
+        row = await first_answer(self._view)
+        await self._open_door()
+        rows = self._view.rows()
+        # If nothing is left to wait for, the report that follows at once shows them.
+        if not all(each.is_as_wanted for each in rows):
+            report(self._screen.console, (), self._hints([row, *(each for each in rows if each != row)]))
 
     async def _publish_places(self) -> NoReturn:
         told = None
@@ -121,9 +131,15 @@ class _Serving:
 
     def _report(self, rows: Sequence[Row]) -> None:
         drawn = self._screen.freeze()
-        lines = hints(rows, self._folder.kubeconfig, self._record)
-        report(self._screen.console, () if drawn else rows, [*lines, "", _GOES_ON])
+        report(self._screen.console, () if drawn else rows, [*self._hints(rows), "", self._goes_on()])
         self._folder.write_record(structs.replace(self._record, settled=True))
+
+    def _goes_on(self) -> str:
+        down, up = self._folder.hint("down"), self._folder.hint("up")
+        return f"Ctrl-C or {down} stops everything; the next {up} goes on from here."
+
+    def _hints(self, rows: Sequence[Row]) -> list[str]:
+        return hints(rows, self._folder.kubeconfig, self._record)
 
 
 def check_disk(path: Path) -> None:

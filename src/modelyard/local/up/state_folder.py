@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,12 @@ class StateFolder:
         self._lock = self.path / _LOCK
         self._record = self.path / "up.json"
         self._service_addresses = self.path / "places.json"
+
+    def hint(self, verb: str) -> str:
+        """Return the command that does something with this folder, as messages show it: with `--dir` where needed."""
+        usual = default_path(os.environ, Path.home()).absolute()
+        where = "" if self.path == usual else f" --dir={shlex.quote(str(self.path))}"
+        return f"`modelyard {verb}{where}`"
 
     def prepare(self) -> None:
         """Make the folder, readable by this user only; NotOurs when it exists and holds other files."""
@@ -129,8 +136,8 @@ class StateFolder:
         record = self.read_record()
         who = f" (process {record.pid})" if record else ""
         return (
-            f"Modelyard runs in {self.path} already{who}; look at it with `modelyard status`, change it with kubectl, "
-            "stop it with `modelyard down`, or name another folder with --dir"
+            f"Modelyard runs in {self.path} already{who}; look at it with {self.hint('status')}, change it with "
+            f"kubectl, stop it with {self.hint('down')}, or name another folder with --dir"
         )
 
 

@@ -55,6 +55,17 @@ async def wait_ready(proxy: ServiceProxy, view: View, screen: Screen) -> list[Ro
                 return rows
 
 
+async def first_answer(view: View) -> Row:
+    """Wait until a service that is ready answers, and return its row."""
+    async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
+        while True:
+            for row in view.rows():
+                if row.is_ready and row.url and await answers(session, row.url):
+                    return row
+            # Not `view.change`, which one caller at a time can wait for; and an answer is no change of an object.
+            await asyncio.sleep(_ASK_SECONDS)
+
+
 def _patience(rows: Sequence[Row], old: Collection[Row]) -> float | None:
     """Return the seconds to wait for the next change of objects that are not all ready; None: without a limit."""
     if not rows:
