@@ -10,11 +10,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements" / "dev.lock"
 OLDEST = (3, 11)
+EVERY_SECONDS = 3.0
 
 
 def main() -> int:
@@ -23,14 +26,31 @@ def main() -> int:
         return _fail(f"Python {sys.version.split()[0]} is too old; run make with PYTHON=python3.11 or newer")
     if not (VENV / "bin" / "python").exists() and not _make_venv():
         return _fail("Python's venv module is missing; install it with: apt-get install python3-venv")
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    _say("installing locked dependencies")
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar=off"]
     try:
-        subprocess.run([*pip, "--require-hashes", "-r", "requirements/dev.lock"], cwd=ROOT, check=True)
-        subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", "."], cwd=ROOT, check=True)
+        _install_locked([*pip, "--require-hashes", "-r", str(LOCK)])
+        subprocess.run([*pip, "--quiet", "--no-deps", "--no-build-isolation", "--editable", "."], cwd=ROOT, check=True)
     except subprocess.CalledProcessError:
         return _fail("pip could not install the dependencies; its message is above (is the package index reachable?)")
     return 0
+
+
+def _install_locked(command: list[str]) -> None:
+    """Run pip and tell how far it is: it takes a minute, and pip tells either nothing or several lines per package."""
+    count = sum("==" in line for line in LOCK.read_text().splitlines())
+    _say(f"installing {count} locked packages, which takes a minute or so")
+    said, found = time.monotonic(), 0
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as pip:
+        assert pip.stdout is not None
+        for line in pip.stdout:
+            found += line.startswith("Collecting ")
+            if line.startswith("Installing collected packages"):
+                _say(f"{count} of {count} packages are here; unpacking them")
+            elif time.monotonic() - said > EVERY_SECONDS:
+                said = time.monotonic()
+                _say(f"{found} of {count} packages are here")
+    if pip.returncode != 0:
+        raise subprocess.CalledProcessError(pip.returncode, command)
 
 
 def _make_venv() -> bool:
