@@ -28,10 +28,14 @@ def up(
         list[str] | None,
         typer.Option("--file", "-f", help="Manifests to apply: a file, a folder, or - for standard input. Repeatable."),
     ] = None,
-    model: Annotated[str, typer.Option(help="Serve this: a GGUF file, a URL, org/repo, hf:// or s3://.")] = "",
+    model: Annotated[
+        list[str] | None, typer.Option(help="Serve this: a GGUF file, a URL, org/repo, hf:// or s3://. Repeatable.")
+    ] = None,
     folder: Dir = None,
     detach: Annotated[bool, typer.Option("--detach", help="Go on in the background once all is settled.")] = False,
-    images: Annotated[Path | None, typer.Option(help="A file that says which programs stand in for images.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="A file that says which programs stand in for images; it is remembered.")
+    ] = None,
     door_port: Annotated[
         int | None,
         typer.Option(
@@ -39,10 +43,12 @@ def up(
         ),
     ] = None,
     timeout: Annotated[str, typer.Option(help="With --detach: wait no longer than this, such as 90s or 10m.")] = "",
+    handed_over: Annotated[Path | None, typer.Option(hidden=True, help="Used by --detach itself.")] = None,
 ) -> None:
     """Serve models on this machine: a real Kubernetes API, and pods as processes. Ctrl-C stops it."""
-    patience = _patience(timeout, detached=detach)
-    _commands().up(file or (), model, folder, images, door_port, detached=detach, patience=patience)
+    commands, patience = _commands(), _patience(timeout, detached=detach)
+    files, models = tuple(file or ()), tuple(model or ())
+    commands.up(commands.UpOptions(files, models, folder, images, door_port, detach, patience, handed_over))
 
 
 def down(folder: Dir = None) -> None:

@@ -12,7 +12,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.source import Local, parse
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
-from modelyard.local.up.default_manifests import YARD, documents_for_source, keep_yard
+from modelyard.local.up.default_manifests import YARD, documents_for_source, documents_for_sources, keep_yard
 from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
@@ -76,3 +76,10 @@ def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:
         documents_for_source("nothing")
     with pytest.raises(SpecInvalid, match="write hf://a/b/c"):
         documents_for_source("a/b/c")
+
+
+def test_several_sources_are_served_unless_two_would_share_a_name() -> None:
+    made = documents_for_sources(["a/Small-GGUF", "b/Large-GGUF"])
+    assert [document.body["metadata"]["name"] for document in made] == [*["small-gguf"] * 2, *["large-gguf"] * 2]
+    with pytest.raises(BadManifest, match="a/Small-GGUF and b/small-gguf would both be called small-gguf; write"):
+        documents_for_sources(["a/Small-GGUF", "b/small-gguf"])

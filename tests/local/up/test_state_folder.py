@@ -11,8 +11,9 @@ import pytest
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.local.node.proxy.addresses import HostPort
-from modelyard.local.up import commands
+from modelyard.local.up import commands, detach
 from modelyard.local.up.state_folder import AlreadyUp, NotOurs, StateFolder, UpRecord, default_path
+from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,3 +93,22 @@ def test_a_folder_that_is_none_is_one_clear_line(tmp_path: Path, ask: Callable[[
     (tmp_path / "file").touch()
     with pytest.raises(ModelyardError, match=r"Not a directory; mend that, or name another folder with --dir"):
         ask(tmp_path / "file")
+
+
+def test_manifests_are_handed_to_the_background_with_the_files_they_come_from(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    folder.prepare()
+    given = [Document("mine.yaml, document 2", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})]
+    (option,) = detach._handed_over(folder, given)
+    assert detach.read_handed_over(Path(option.removeprefix(f"{detach.HANDED_OVER}="))) == given
+
+
+def test_the_rules_for_images_are_kept_for_the_next_start(tmp_path: Path) -> None:
+    folder, rules = StateFolder(tmp_path / "state"), tmp_path / "images.yaml"
+    folder.prepare()
+    rules.write_text("images: [{image: example.com/echo, program: [echo]}]")
+    folder.keep_image_rules(rules)
+    rules.unlink()
+    found = commands._kept_image_rules(folder).resolve("example.com/echo:1", ())
+    assert found is not None
+    assert found.rule.program == ("echo",)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
+from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
-from modelyard.local.up.default_manifests import documents_for_source
+from modelyard.local.up.default_manifests import documents_for_sources
 from modelyard.local.up.log_file import log_to
 from modelyard.local.up.query import log_command, query_rows, running
 from modelyard.local.up.run import UpRequest, explained, run
@@ -25,7 +26,7 @@ from modelyard.local.up.user_manifests import read_files
 from modelyard.manifests.documents import at_home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED: Final = 130
@@ -35,42 +36,50 @@ class NotServing(ModelyardError):
     """An object does not serve, while `modelyard up` goes on in the background."""
 
 
-def up(
-    files: Sequence[str],
-    model: str,
-    path: Path | None,
-    images: Path | None,
-    door_port: int | None,
-    *,
-    detached: bool,
-    patience: float = math.inf,
-) -> None:
+class UpOptions(Struct, frozen=True):
+    """The command line of `modelyard up`."""
+
+    files: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    folder: Path | None = None
+    images: Path | None = None
+    door_port: int | None = None
+    """The port of the one address for all models; None: as last time."""
+    detached: bool = False
+    patience: float = math.inf
+    """Detached: the seconds to wait for objects that are neither ready nor known to need help."""
+    handed_over: Path | None = None
+    """The manifests that a process in the foreground has read for us; None: this is that process."""
+
+
+def up(options: UpOptions) -> None:
     """Start everything, and return when it was stopped.
 
-    Detached: return when all objects are ready, or known not to get ready by themselves, or after `patience` seconds.
+    Detached: return when all objects are ready, or known not to get ready by themselves, or when patience ends.
     """
-    documents = [*read_files(files), *(documents_for_source(model) if model else ())]
-    programs = ImageTable.with_file(images) if images else ImageTable()
-    request = UpRequest(_folder(path), programs, tuple(documents), door_port)
+    folder, door_port = _folder(options.folder), options.door_port
+    handed_over = detach.read_handed_over(options.handed_over) if options.handed_over else []
+    documents = [*handed_over, *read_files(options.files), *documents_for_sources(options.models)]
+    rules = ImageTable.with_file(options.images) if options.images else None
     # Before anything is started: every child inherits it for the files that it writes.
     os.umask(0o077)
-    with explained(request.folder.path):
-        request.folder.prepare()
-        if detached:
-            detach.start(request.folder, request.documents, _options(images, door_port), _say, patience)
-            _expect_ready(request.folder)
+    with explained(folder.path):
+        folder.prepare()
+        if options.images:
+            folder.keep_image_rules(options.images)
+        if options.detached:
+            more = [f"--door-port={door_port}"] if door_port is not None else []
+            detach.start(folder, documents, more, _say, options.patience)
+            _expect_ready(folder)
             return
-        log_to(request.folder.logs / "node.log")
+        log_to(folder.logs / "node.log")
         screen = Screen(console())
+        request = UpRequest(folder, rules or _kept_image_rules(folder), tuple(documents), door_port)
         uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
 
 
-def _options(images: Path | None, door_port: int | None) -> list[str]:
-    """Return the options that the process in the background needs besides its folder and manifests."""
-    return [
-        *([f"--images={images.absolute()}"] if images else []),
-        *([f"--door-port={door_port}"] if door_port is not None else []),
-    ]
+def _kept_image_rules(folder: StateFolder) -> ImageTable:
+    return ImageTable.with_file(folder.image_rules) if folder.image_rules.exists() else ImageTable()
 
 
 def _expect_ready(folder: StateFolder) -> None:

@@ -14,6 +14,8 @@ from modelyard.local.up.user_manifests import check_file
 from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from modelyard.core.source import Source
 
 YARD: Final = Path(__file__).resolve().parents[2] / "data" / "yard.gguf"
@@ -34,6 +36,19 @@ def keep_yard(state: Path) -> Path:
     if not kept.is_file():
         write_private(kept, YARD.read_bytes())
     return kept
+
+
+def documents_for_sources(sources: Sequence[str]) -> list[Document]:
+    """Return a Model and an InferenceService for each source of weights; BadManifest when two would share a name."""
+    made: dict[str, tuple[str, list[Document]]] = {}
+    for source in sources:
+        documents = documents_for_source(source)
+        name = documents[0].body["metadata"]["name"]
+        if name in made:
+            both = f"{made[name][0]} and {source}"
+            raise BadManifest(f"{_OPTION}: {both} would both be called {name}; write a manifest for one of them")
+        made[name] = source, documents
+    return [document for _, documents in made.values() for document in documents]
 
 
 def documents_for_source(source: str) -> list[Document]:

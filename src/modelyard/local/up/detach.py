@@ -11,18 +11,21 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from modelyard.core.errors import ModelyardError
 from modelyard.local.files import write_private
 from modelyard.local.up.state_folder import UpRecord
-from modelyard.manifests.render import documents as rendered
+from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from modelyard.local.up.state_folder import StateFolder
-    from modelyard.manifests.documents import Document
 
+HANDED_OVER: Final = "--handed-over"
+"""The option by which the background process gets its manifests."""
 LOG: Final = "up.log"
 _POLL_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 90.0
@@ -49,7 +52,7 @@ def start(
     """
     log = folder.logs / LOG
     write_private(log, b"")
-    process = _spawn(log, [f"--dir={folder.path}", *_files(folder, documents), *options])
+    process = _spawn(log, [f"--dir={folder.path}", *_handed_over(folder, documents), *options])
     try:
         _until_settled(folder, process, log, say, time.monotonic() + patience)
     except KeyboardInterrupt:
@@ -87,12 +90,19 @@ def _spawn(log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         )
 
 
-def _files(folder: StateFolder, documents: Sequence[Document]) -> list[str]:
-    """Return the options that hand over the manifests: standard input cannot be read twice, and paths are relative."""
+def _handed_over(folder: StateFolder, documents: Sequence[Document]) -> list[str]:
+    """Return the option that hands over the manifests: standard input cannot be read twice, and paths are relative.
+
+    With each goes the file that it comes from, which its errors name.
+    """
     if not documents:
         return []
-    text = rendered(document.body for document in documents)
-    return [f"--file={write_private(folder.path / 'start.yaml', text.encode())}"]
+    return [f"{HANDED_OVER}={write_private(folder.path / 'start.json', msgspec.json.encode(documents))}"]
+
+
+def read_handed_over(file: Path) -> list[Document]:
+    """Return the manifests that the process in the foreground has read."""
+    return msgspec.json.decode(file.read_bytes(), type=list[Document])
 
 
 def _last(log: Path) -> str:

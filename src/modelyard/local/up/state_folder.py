@@ -60,6 +60,8 @@ class StateFolder:
         self.path = path.absolute()
         self.logs = self.path / "logs"
         self.kubeconfig = self.path / "kubeconfig"
+        self.image_rules = self.path / "images.yaml"
+        """A copy of the file that `--images` named last; it may be missing."""
         self._lock = self.path / _LOCK
         self._record = self.path / "up.json"
         self._service_addresses = self.path / "places.json"
@@ -77,6 +79,10 @@ class StateFolder:
         private_folder(self.path)
         self._lock.touch(0o600)
         private_folder(self.logs)
+
+    def keep_image_rules(self, file: Path) -> None:
+        """Keep a copy of the rules for images: pods that they run are started again by every later `up`."""
+        write_private(self.image_rules, file.read_bytes())
 
     @contextmanager
     def held(self) -> Iterator[None]:
