@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 _SECONDS = 30.0
 
 
-async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("free", "cause"),
+    [(2**30, "{folder}/log may say why"), (0, "the disk that holds {folder} is full: free 1 GB or more")],
+)
+async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: Path, free: int, cause: str) -> None:
     program = Program(["sleep", "600"], tmp_path / "log", name="sleeper")
     said: list[str] = []
     await program.start()
-    keeping = asyncio.create_task(supervise(program, said.append))
+    keeping = asyncio.create_task(supervise(program, said.append, lambda _: free))
     try:
         first = program.pid
         assert first
@@ -33,7 +37,7 @@ async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: P
         async with asyncio.timeout(_SECONDS):
             while program.pid in (None, first):
                 await asyncio.sleep(0.01)
-        assert said == [f"sleeper ended by itself and is started again; {tmp_path}/log may say why"]
+        assert said == [f"sleeper ended by itself and is started again; {cause.format(folder=tmp_path)}"]
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])

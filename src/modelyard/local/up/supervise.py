@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -13,15 +14,23 @@ from modelyard.local.retry import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from modelyard.local.program import Program
 
 _FIRST: Final = 0.2
 _LONGEST: Final = 30.0
 _CALM: Final = 60.0
+# etcd ends when it cannot write the next piece of its log, which is 64 MB long.
+_FULL: Final = 64 * 2**20
 
 
-async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
+def free_bytes(folder: Path) -> int:
+    """Return how many bytes can still be written to the disk of a folder."""
+    return shutil.disk_usage(folder).free
+
+
+async def supervise(program: Program, say: Callable[[str], None], free: Callable[[Path], int] = free_bytes) -> NoReturn:
     """Restart a started program whenever it ends, with back-off, until cancelled. `say` gets a line per restart."""
     backoff = Backoff(_FIRST, _LONGEST)
     while True:
@@ -29,8 +38,15 @@ async def supervise(program: Program, say: Callable[[str], None]) -> NoReturn:
         await program.ended()
         if time.monotonic() - since > _CALM:
             backoff.reset()
-        say(f"{program.name} ended by itself and is started again; {program.log} may say why")
+        say(f"{program.name} ended by itself and is started again; {_cause(program.log, free)}")
         await asyncio.sleep(backoff.delay())
         # Closes the lifeline of the process that has ended.
         await program.stop()
         await program.start()
+
+
+def _cause(log: Path, free: Callable[[Path], int]) -> str:
+    # A program that cannot write does not get as far as to say so in its log, which is on the same disk.
+    if free(log.parent) < _FULL:
+        return f"the disk that holds {log.parent} is full: free 1 GB or more"
+    return f"{log} may say why"
