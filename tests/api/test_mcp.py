@@ -47,9 +47,9 @@ async def test_kubectl_shows_it(cluster: Cluster, namespace: str, recorder: Reco
     await create(cluster.controlplane.admin, namespace)
     await until_ready(recorder, namespace)
     head, row = (await kubectl("get", "mcp", "-n", namespace, "-o", "wide")).splitlines()
-    assert head.split() == ["NAME", "READY", "URL", "TOOLS", "REASON", "AGE"]
+    assert head.split() == ["NAME", "READY", "REASON", "URL", "TOOLS", "AGE"]
     url = f"http://tools-service.{namespace}.svc.cluster.local:8080/mcp"
-    assert row.split()[:5] == ["tools", "true", url, "2", "Ready"]
+    assert row.split()[:5] == ["tools", "true", "Ready", url, "2"]
 
 
 @pytest.mark.quick

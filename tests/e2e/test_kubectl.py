@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 async def test_get_shows_the_columns_of_the_kinds(yard: Yard) -> None:
     lines = (await yard.kubectl("get", "inferenceservices")).splitlines()
-    assert lines[0].split() == ["NAME", "PHASE", "MODEL", "REPLICAS", "ENDPOINT", "AGE"]
-    assert lines[1].split()[:4] == ["yard", "Ready", "yard", "2"]
+    assert lines[0].split() == ["NAME", "PHASE", "MODEL", "REPLICAS", "REASON", "ENDPOINT", "AGE"]
+    assert lines[1].split()[:5] == ["yard", "Ready", "yard", "2", "InferenceReady"]
     node = json.loads(await yard.kubectl("get", "node", "this-machine", "-o", "json"))
     assert condition(node)["status"] == "True"
 

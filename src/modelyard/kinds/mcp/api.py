@@ -119,9 +119,9 @@ class McpStatus(Struct, frozen=True, rename="camel"):
 
 COLUMNS = (
     Column("READY", "boolean", ".status.ready"),
+    Column("REASON", "string", '.status.conditions[?(@.type=="Ready")].reason'),
     Column("URL", "string", ".status.url"),
     Column("TOOLS", "integer", ".status.toolCount", wide=True),
-    Column("REASON", "string", '.status.conditions[?(@.type=="Ready")].reason', wide=True),
 )
 
 _NAME_RULE = Rule(

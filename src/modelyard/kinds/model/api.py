@@ -211,6 +211,7 @@ class ModelStatus(Struct, frozen=True, rename="camel"):
 
 COLUMNS = (
     Column("PHASE", "string", ".status.phase"),
+    Column("REASON", "string", '.status.conditions[?(@.type=="Ready")].reason'),
     Column("SIZE", "string", ".status.size"),
     Column("ACCELERATOR", "string", ".spec.hardware.accelerator"),
     Column("ARCH", "string", ".status.gguf.architecture", wide=True),
