@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ URL = "http://127.96.1.2:8080/v1/chat/completions"
 READY = Row("InferenceService", "yard", "Ready", "1/1", "InferenceReady", URL, "", True, True, True)
 DOOR = "http://127.0.0.1:11400/v1"
 BROKEN = Row("InferenceService", "green", "Failed", "0/1", "CrashLoop", "", "read its log", True, False, True)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Clock:
@@ -45,27 +49,27 @@ def test_on_a_full_disk_lines_are_lost_and_nothing_else() -> None:
 
 def test_without_a_terminal_every_piece_of_news_is_a_line() -> None:
     where, clock = canvas(terminal=False), Clock()
-    with Screen(where, lambda: clock.now) as screen:
+    with Screen(where, now=lambda: NOON + timedelta(seconds=clock.now)) as screen:
         screen.begin("node")
         clock.now = 1.5
         screen.done("node", "2 CPUs")
-        clock.now = 2.0
+        clock.now = 62.0
         screen.say("etcd ended by itself")
     assert written(where).splitlines() == [
-        "    0.0 s  node: starting",
-        "    1.5 s  node: 2 CPUs",
-        "    2.0 s  etcd ended by itself",
+        "12:00:00  node: starting",
+        "12:00:01  node: 2 CPUs",
+        "12:01:02  etcd ended by itself",
     ]
 
 
 def test_a_row_is_told_again_only_when_it_has_changed() -> None:
     where = canvas(terminal=False)
-    with Screen(where, lambda: 0.0) as screen:
+    with Screen(where, now=lambda: NOON) as screen:
         screen.show([READY])
         screen.show([READY, BROKEN])
     assert written(where).splitlines() == [
-        f"    0.0 s  InferenceService yard: Ready (InferenceReady), ready 1/1 at {URL}",
-        "    0.0 s  InferenceService green: Failed (CrashLoop), ready 0/1: read its log",
+        f"12:00:00  InferenceService yard: Ready (InferenceReady), ready 1/1 at {URL}",
+        "12:00:00  InferenceService green: Failed (CrashLoop), ready 0/1: read its log",
     ]
 
 
@@ -94,6 +98,33 @@ def test_a_narrow_terminal_shows_sentences_and_no_cut_off_names() -> None:
     report(where, [READY], [])
     shown = " ".join(written(where).split())
     assert shown == f"InferenceService yard: Ready (InferenceReady), ready 1/1 at {URL}"
+
+
+def small_terminal() -> Console:
+    return Console(
+        file=io.StringIO(), force_terminal=True, color_system=None, width=80, height=24, highlight=False, _environ={}
+    )
+
+
+def test_on_a_small_terminal_what_is_waited_for_comes_first_and_addresses_are_whole() -> None:
+    where = small_terminal()
+    many = [structs.replace(READY, name=f"yard-{number}") for number in range(10)]
+    with Screen(where, lambda: 0.0) as screen:
+        for step in ("programs", "API server", "definitions", "controllers", "node", "operator"):
+            screen.done(step)
+        screen.show([*many, BROKEN])
+        with where.capture() as picture:
+            where.print(screen.picture())
+        lines = [line.strip() for line in picture.get().splitlines()]
+    assert len(lines) <= 24
+    header = next(number for number, line in enumerate(lines) if line.startswith("KIND"))
+    assert lines[header + 1].split()[:2] == ["InferenceService", "green"]
+    shown = [line for line in lines if line.startswith("yard-")]
+    assert shown == [f"yard-{number}: {URL}" for number in range(len(shown))]
+    assert shown
+    assert f"and {10 - len(shown)} more that are as wanted" in lines
+    # What stays in the scrollback is whole.
+    assert f"yard-9: {URL}" in written(where)
 
 
 def test_lines_to_paste_are_never_broken() -> None:

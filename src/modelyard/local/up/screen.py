@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +35,19 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
+
+def _now() -> datetime:
+    return datetime.now().astimezone()
+
+
 _TITLES: Final = ("kind", "name", "phase", "ready", "reason", "url")
 # Wide enough for an address: a file has no width that could be asked for.
 _PLAIN_WIDTH: Final = 160
 # On a narrower terminal a table would lose names and addresses.
 _LEAST_WIDTH: Final = 72
+_INDENT: Final = 2
+# Blank lines, the header, and the line that says how much is cut.
+_AROUND_TABLE: Final = 6
 # With one of these set, curl would ask the proxy for loopback addresses, which are not those of the proxy.
 _CURL_PROXIES: Final = ("http_proxy", "all_proxy", "ALL_PROXY")
 _QUESTION: Final = "Which model are you?"
@@ -55,10 +64,12 @@ class _Step(msgspec.Struct):
 class Screen:
     """Shows steps and objects. It is a context manager around all code that shows something."""
 
-    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
-        self.console, self._clock, self._began = console, clock, clock()
+    def __init__(self, console: Console, clock: Clock = time.monotonic, now: Callable[[], datetime] = _now) -> None:
+        self.console, self._clock, self._now = console, clock, now
         self._steps: dict[str, _Step] = {}
         self._rows: tuple[Row, ...] = ()
+        # Before a `Live` is made: it asks for its first picture at once.
+        self._live: Live | None = None
         self._live = Live(get_renderable=self.picture, console=console) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -75,6 +86,7 @@ class Screen:
         """Stop redrawing, and return whether there is a picture. Later lines are added below it."""
         if not self._live:
             return False
+        # Before the last picture: that one stays in the scrollback, and need not fit on the screen.
         live, self._live = self._live, None
         live.stop()
         return True
@@ -118,7 +130,7 @@ class Screen:
     def _line(self, text: str) -> None:
         # On a full disk the line is lost. That is no reason to stop serving.
         with suppress(OSError):
-            self.console.print(Text(f"{self._clock() - self._began:7.1f} s  {text}"), soft_wrap=True)
+            self.console.print(Text(f"{self._now():%H:%M:%S}  {text}"), soft_wrap=True)
 
     def picture(self) -> RenderableType:
         """Return the picture of all steps and objects now."""
@@ -128,7 +140,9 @@ class Screen:
             sign = Text("✓", "green") if over else Spinner("dots", style="cyan")
             taken = (step.ended if step.ended is not None else self._clock()) - step.began
             steps.add_row(sign, step.name, Text(f"{taken:.1f} s", "dim"), Text(step.detail, "dim"))
-        return Group(_indented(steps), *([_indented(table(self._rows, self.console.width))] if self._rows else []))
+        height = self.console.height - len(self._steps) - _AROUND_TABLE if self._live else 0
+        shown = [_indented(table(self._rows, self.console.width, height))] if self._rows else []
+        return Group(_indented(steps), *shown)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -137,18 +151,47 @@ def console(*, stderr: bool = False) -> Console:
     return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
 
 
-def table(rows: Sequence[Row], width: int) -> RenderableType:
-    """Return objects as a table with their notes below it; as sentences if the terminal is narrow."""
+def table(rows: Sequence[Row], width: int, height: int = 0) -> RenderableType:
+    """Return objects as a table with their notes below it; as sentences if the terminal is narrow.
+
+    What is not as wanted comes first. With a height, of what is as wanted only so much is shown as fits; 0: all of it.
+    """
+    is_wide = _natural_width(rows) <= width
+    shown = _fitting(sorted(rows, key=lambda row: row.is_as_wanted), width, height, is_wide=is_wide)
+    cut = [Text(f"and {len(rows) - len(shown)} more that are as wanted", "dim")] if len(shown) < len(rows) else []
     if width < _LEAST_WIDTH:
-        return Group(*(Text(_sentence(row)) for row in rows))
+        return Group(*(Text(_sentence(row)) for row in shown), *cut)
+    # An address that is broken over two lines cannot be copied.
+    places = [] if is_wide else [Text(f"{row.name}: {row.url}") for row in shown if row.is_ready and row.url]
+    notes = [Text(f"{row.kind} {row.name}: {row.note}") for row in shown if row.note]
+    below = [*places, *notes]
+    return Group(_grid(shown, _TITLES if is_wide else _TITLES[:-1]), *cut, *([Text(), *below] if below else []))
+
+
+def _grid(rows: Sequence[Row], titles: Sequence[str]) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in _TITLES:
-        grid.add_column(title.upper(), overflow="fold", no_wrap=title != "url")
+    for title in titles:
+        grid.add_column(title.upper(), overflow="fold", no_wrap=True)
     for row in rows:
         style = "green" if row.is_as_wanted else "red" if row.is_settled else "yellow"
-        grid.add_row(row.kind, row.name, Text(row.phase, style), row.ready, row.reason, row.url)
-    notes = [Text(f"{row.kind} {row.name}: {row.note}") for row in rows if row.note]
-    return Group(grid, Text(), *notes) if notes else grid
+        cells = (row.kind, row.name, Text(row.phase, style), row.ready, row.reason, row.url)
+        grid.add_row(*cells[: len(titles)])
+    return grid
+
+
+def _natural_width(rows: Sequence[Row]) -> int:
+    columns = (max(len(title), *(len(getattr(row, title)) for row in rows)) for title in _TITLES)
+    return _INDENT + sum(column + 2 for column in columns)
+
+
+def _fitting(rows: Sequence[Row], width: int, height: int, *, is_wide: bool) -> list[Row]:
+    """Return all rows that are not as wanted, and of the others the first that fit into the height; 0: no limit."""
+    shown, left = [], height if height > 0 else len(rows) * width
+    for row in rows:
+        left -= 1 + (row.is_ready and bool(row.url) and not is_wide) - (-len(row.note) // width)
+        if left >= 0 or not row.is_as_wanted:
+            shown.append(row)
+    return shown
 
 
 def hints(rows: Sequence[Row], kubeconfig: Path, record: UpRecord) -> list[str]:
