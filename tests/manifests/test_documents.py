@@ -79,6 +79,31 @@ def test_of_a_folder_all_manifests_are_read_in_the_order_of_their_names(tmp_path
     assert _names(str(tmp_path)) == ["a", "b", "c"]
 
 
+def test_of_a_folder_with_a_kustomization_the_files_are_read_that_it_lists(tmp_path: Path):
+    (tmp_path / "deeper").mkdir()
+    for name in ("b.yaml", "a.yaml", "patch.yaml", "deeper/c.yaml"):
+        (tmp_path / name).write_text(NOTE % name.removeprefix("deeper/")[0])
+    (tmp_path / "kustomization.yaml").write_text("resources: [b.yaml, a.yaml, deeper]\n")
+    assert _names(str(tmp_path)) == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("folder", [".", ".."])
+def test_a_kustomization_that_lists_itself_is_refused(tmp_path: Path, folder: str):
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [{folder}]")
+    with pytest.raises(BadManifest, match="which it is in; remove that line"):
+        read_files([str(tmp_path)])
+
+
+def test_a_kustomization_that_changes_manifests_is_left_to_kustomize(tmp_path: Path):
+    (tmp_path / "kustomization.yaml").write_text("resources: [a.yaml]\nnamePrefix: my-\n")
+    with pytest.raises(BadManifest) as refused:
+        read_files([str(tmp_path)])
+    assert str(refused.value) == (
+        f"{tmp_path}/kustomization.yaml holds namePrefix, which only kustomize carries out; "
+        f"pipe it in with `kubectl kustomize {tmp_path} | modelyard ... -f -`"
+    )
+
+
 def test_a_folder_without_manifests_is_refused(tmp_path: Path):
     with pytest.raises(BadManifest, match=r"holds no manifest; write one into it, or name another file after -f"):
         read_files([str(tmp_path)])

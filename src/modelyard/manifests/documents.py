@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ _STDIN: Final = "-"
 _TITLES: Final = {_STDIN: "standard input"}
 # Those that kubectl reads of a folder.
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml")
 
 
 class BadManifest(ModelyardError):
@@ -57,9 +59,36 @@ def _files(name: str) -> list[Path]:
         raise BadManifest(f"{name} is a URL, which is not read; pipe it in with `curl -fsSL URL | modelyard ... -f -`")
     path = at_home(Path(name))
     try:
-        return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+        return _folder(path) if path.is_dir() else [path]
     except OSError as error:
         raise BadManifest(f"{path} cannot be read ({error.strerror}); check the path after -f") from error
+
+
+def _folder(path: Path) -> list[Path]:
+    """Return the manifests of a folder: those that its kustomization lists, else all that kubectl would read."""
+    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+    kustomization = next((file for file in files if file.name in _KUSTOMIZATIONS), None)
+    return _resources(kustomization) if kustomization else files
+
+
+def _resources(kustomization: Path) -> list[Path]:
+    """Return the files that a kustomization lists; BadManifest when it says more, which only kustomize carries out."""
+    said: Any = next((one for one in _loaded(kustomization, str(kustomization)) if one is not None), {})
+    fields = set(said) if isinstance(said, dict) else {"no fields"}
+    if more := sorted(fields - {"apiVersion", "kind", "metadata", "resources"}):
+        raise BadManifest(
+            f"{kustomization} holds {', '.join(more)}, which only kustomize carries out; "
+            f"pipe it in with `kubectl kustomize {shlex.quote(str(kustomization.parent))} | modelyard ... -f -`"
+        )
+    return [file for name in said.get("resources") or () for file in _files(_below(kustomization.parent, str(name)))]
+
+
+def _below(folder: Path, name: str) -> str:
+    if "://" in name:
+        return name
+    if folder.resolve().is_relative_to((folder / name).resolve()):
+        raise BadManifest(f"the kustomization of {folder} lists the folder {name}, which it is in; remove that line")
+    return str(folder / name)
 
 
 def at_home(path: Path) -> Path:
@@ -69,17 +98,20 @@ def at_home(path: Path) -> Path:
 
 def _documents(file: Path) -> Iterator[Document]:
     name = _TITLES.get(str(file), str(file))
+    bodies = [body for one in _loaded(file, name) if one is not None for body in _members(one)]
+    for number, body in enumerate(bodies, start=1):
+        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
+
+
+def _loaded(file: Path, name: str) -> list[Any]:
     try:
         content = sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
-        loaded = list(yaml.safe_load_all(content))
+        return list(yaml.safe_load_all(content))
     except OSError as error:
         raise BadManifest(f"{name} cannot be read ({error.strerror}); check the path after -f") from error
     # A ValueError: of what looks like a date and is none.
     except (yaml.YAMLError, ValueError) as error:
         raise BadManifest(f"{name} is not YAML: {_place(error)}; correct it there") from error
-    bodies = [body for one in loaded if one is not None for body in _members(one)]
-    for number, body in enumerate(bodies, start=1):
-        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
 
 
 def _members(body: Any) -> list[Any]:
