@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 from typing import TYPE_CHECKING
 
+import yaml
+
 from modelyard import __version__
-from tests.e2e.yards import COMMAND, DATA, NAMED, Yard, command, manifest, model, running_yard, send_printed, service
+from tests.e2e.yards import (
+    COMMAND,
+    DATA,
+    NAMED,
+    Yard,
+    ask,
+    command,
+    manifest,
+    model,
+    running_yard,
+    send_printed,
+    service,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +89,8 @@ async def test_detached_it_serves_manifests_and_a_file_until_down(tmp_path: Path
     where, options = f"--dir={tmp_path}/state", ("--detach", "-f", "-", "--model", DATA / "yard-green.gguf")
     code, said, complaint = await command("up", where, *options, stdin=yaml_of_yard(tmp_path))
     assert (code, complaint) == (0, "")
-    assert (await send_printed(said)).startswith(NAMED["yard"])
+    # Of the two, the first that answers is printed first.
+    assert (await send_printed(said)).startswith(tuple(NAMED.values()))
     assert (await Yard(tmp_path / "state").ask("yard-green")).startswith(NAMED["yard-green"])
 
     code, said, _ = await command("status", where)
@@ -92,6 +108,55 @@ async def test_detached_it_serves_manifests_and_a_file_until_down(tmp_path: Path
     await Yard(tmp_path / "state").until_nothing_runs()
     assert (await command("down", where))[:2] == (0, f"nothing runs in {tmp_path}/state\n")
     assert (await command("status", where))[0] == 1
+    assert (await command("down", "--purge", where))[0] == 0
+    assert not (tmp_path / "state").exists()
+
+
+async def test_manifests_are_applied_to_what_runs_and_status_follows_them(yard: Yard) -> None:
+    where = f"--dir={yard.path}"
+    watching = await asyncio.create_subprocess_exec(
+        *(*COMMAND, "status", "-w", "-o", "json", where), stdout=asyncio.subprocess.PIPE
+    )
+    assert watching.stdout
+    try:
+        async with asyncio.timeout(60):
+            first = json.loads(await watching.stdout.readline())
+            assert first["folder"] == str(yard.path)
+            code, said, _ = await command("apply", where, "-f", "-", stdin=yaml.safe_dump(service("applied", "yard")))
+            assert (code, said.splitlines()[0]) == (0, "InferenceService applied: applied")
+            while not any(row["name"] == "applied" and row["isReady"] for row in first["objects"]):
+                first = json.loads(await watching.stdout.readline())
+    finally:
+        watching.terminate()
+        await watching.communicate()
+    code, said, _ = await command("status", where, "-o", "json")
+    shown = {(row["kind"], row["name"]): row for row in json.loads(said)["objects"]}
+    assert (code, shown["InferenceService", "applied"]["ready"]) == (0, "1/1")
+    assert (await ask(shown["InferenceService", "applied"]["url"], "Which model are you?")).startswith(NAMED["yard"])
+    code, _, complaint = await command(
+        "apply", where, "-f", "-", stdin="apiVersion: v1\nkind: Pood\nmetadata: {name: x}"
+    )
+    assert (code, "standard input: there is no kind Pood in " in complaint) == (1, True)
+    await yard.kubectl("delete", "inferenceservice", "applied")
+
+
+async def test_weights_of_a_deleted_model_are_kept_until_they_are_to_go(yard: Yard, tmp_path: Path) -> None:
+    where, file = f"--dir={yard.path}", tmp_path / "copy.gguf"
+    shutil.copy(DATA / "yard.gguf", file)
+    await yard.apply({**model("yard"), "metadata": {"name": "copy"}, "spec": {"source": str(file)}}, service("copy"))
+    await yard.until_ready("copy")
+    assert f"default  Model copy  {file}" in (await command("weights", where))[1]
+    await yard.kubectl("delete", "model/copy", "--wait")
+    assert f"default  in use by a pod  {file}" in (await command("weights", "--prune", where))[1]
+    await yard.kubectl("delete", "inferenceservice/copy", "--cascade=foreground")
+    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=copy", "--timeout=60s")
+    code, said, _ = await command("weights", where)
+    assert (code, f"default  of a deleted Model  {file}" in said) == (0, True)
+    assert f"of deleted Models can be removed with `modelyard weights --prune {where}`" in said
+    assert "removed 2." in (await command("weights", "--prune", where))[1]
+    said = (await command("weights", where))[1]
+    assert (str(file) in said, "Model yard  " in said, "Model yard-green  " in said) == (False, True, True)
+    assert (await yard.answer("yard")).startswith(NAMED["yard"])
 
 
 async def test_who_stops_a_start_into_the_background_leaves_nothing_there(tmp_path: Path) -> None:

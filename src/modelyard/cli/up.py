@@ -1,4 +1,4 @@
-"""`modelyard up`, `down`, `status` and `logs`: one-machine mode.
+"""`modelyard up`, `apply`, `down`, `status`, `logs` and `weights`: one-machine mode.
 
 Only these verbs need the packages of the extra `local`, so nothing of it is imported before one of them is used.
 """
@@ -6,6 +6,7 @@ Only these verbs need the packages of the extra `local`, so nothing of it is imp
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,14 @@ from modelyard.core.quantities import seconds
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+class Output(StrEnum):
+    """The forms of `modelyard status`."""
+
+    TABLE = "table"
+    JSON = "json"
+
 
 Dir = Annotated[
     Path | None,
@@ -51,14 +60,45 @@ def up(
     commands.up(commands.UpOptions(files, models, folder, images, door_port, detach, patience, handed_over))
 
 
-def down(folder: Dir = None) -> None:
+def apply(
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", "-f", help="Manifests: a file, a folder, or - for standard input. Repeatable."),
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Serve this: a GGUF file, a URL, org/repo, hf:// or s3://. Repeatable.")
+    ] = None,
+    folder: Dir = None,
+) -> None:
+    """Apply manifests to what `modelyard up` runs on this machine."""
+    _commands().apply(file or (), model or (), folder)
+
+
+def down(
+    folder: Dir = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove all state as well: objects, weights and logs.")
+    ] = False,
+) -> None:
     """Stop what `modelyard up` has started. Objects and weights are kept for the next start."""
-    _commands().down(folder)
+    _commands().down(folder, purge=purge)
 
 
-def status(folder: Dir = None) -> None:
+def status(
+    folder: Dir = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and show every change.")] = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="A table, or JSON for programs.")] = Output.TABLE,
+) -> None:
     """Show what runs on this machine, and where it answers."""
-    _commands().status(folder)
+    _commands().status(folder, watch=watch, as_json=output is Output.JSON)
+
+
+def weights(
+    folder: Dir = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove those of deleted Models.")] = False,
+) -> None:
+    """List the weights on this machine with their sizes. Those of deleted Models are kept until `--prune`."""
+    _commands().weights(folder, prune=prune)
 
 
 def logs(

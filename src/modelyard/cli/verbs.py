@@ -11,7 +11,7 @@ from modelyard.cli.crds import crds
 from modelyard.cli.fetch import fetch
 from modelyard.cli.plan import plan
 from modelyard.cli.run import run
-from modelyard.cli.up import down, logs, status, up
+from modelyard.cli.up import apply, down, logs, status, up, weights
 
 app = typer.Typer(
     help="One Kubernetes operator for the whole self-hosted inference stack.",
@@ -20,9 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(up)
+app.command()(apply)
 app.command()(down)
 app.command()(status)
 app.command()(logs)
+app.command()(weights)
 app.command()(run)
 app.command()(plan)
 app.command()(crds)

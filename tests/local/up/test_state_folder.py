@@ -86,6 +86,56 @@ def test_a_folder_may_begin_in_the_home_folder(
     assert capsys.readouterr().out == f"nothing runs in {tmp_path}/state\n"
 
 
+def test_purge_removes_a_folder_of_ours_and_says_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = tmp_path / "weights.gguf"
+    weights.write_bytes(bytes(4096))
+    folder = StateFolder(tmp_path / "state")
+    folder.prepare()
+    (folder.path / "volumes").mkdir()
+    (folder.path / "volumes" / "a.gguf").write_bytes(bytes(2048))
+    (folder.path / "volumes" / "linked.gguf").symlink_to(weights)
+    (folder.path / "linked").symlink_to(tmp_path)
+    commands.down(folder.path, purge=True)
+    assert capsys.readouterr().out.splitlines() == [
+        f"nothing runs in {folder.path}",
+        f"removed {folder.path}, with 2.0 KiB of objects, weights and logs",
+    ]
+    assert list(tmp_path.iterdir()) == [weights]
+
+
+def test_purge_removes_nothing_that_is_not_ours_or_in_use(tmp_path: Path) -> None:
+    with pytest.raises(NotOurs, match="is not a folder of Modelyard, so nothing is removed"):
+        StateFolder(tmp_path).purge()
+    folder = StateFolder(tmp_path / "state")
+    with folder.held(), pytest.raises(AlreadyUp):
+        folder.purge()
+    assert folder.path.exists()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        commands.status,
+        lambda path: commands.status(path, watch=True, as_json=True),
+        lambda path: commands.apply([], ["org/repo"], path),
+    ],
+)
+def test_without_a_machine_that_runs_there_is_one_line_with_the_next_step(
+    tmp_path: Path, ask: Callable[[Path], None]
+) -> None:
+    folder = StateFolder(tmp_path / "state")
+    with pytest.raises(ModelyardError, match=f"^there is no state folder {folder.path}; make it with `modelyard up "):
+        ask(folder.path)
+    folder.prepare()
+    with pytest.raises(ModelyardError, match=f"^nothing runs in {folder.path}; start it with `modelyard up "):
+        ask(folder.path)
+
+
+def test_nothing_to_apply_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ModelyardError, match=r"^there is nothing to apply; name manifests with -f, or a source"):
+        commands.apply([], [], tmp_path)
+
+
 @pytest.mark.parametrize(
     "ask", [commands.down, commands.status, lambda path: commands.logs("yard", "default", path, follow=False)]
 )

@@ -7,26 +7,35 @@ import math
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import uvloop
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
+from modelyard.kinds.model.sizes import size_text
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
+from modelyard.local.up.apply import apply_all
 from modelyard.local.up.default_manifests import documents_for_sources
 from modelyard.local.up.log_file import log_to
-from modelyard.local.up.query import log_command, query_rows, running
+from modelyard.local.up.query import connected, follow_rows, log_command, query_rows, running
+from modelyard.local.up.rows import Row
 from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
 from modelyard.local.up.state_folder import StateFolder, default_path
 from modelyard.local.up.user_manifests import read_files
-from modelyard.manifests.documents import at_home
+from modelyard.local.up.weights import Weights, list_weights, remove
+from modelyard.manifests.documents import BadManifest, at_home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from modelyard.core.objects import Stored
+    from modelyard.manifests.documents import Document
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HURRIED: Final = 130
@@ -92,22 +101,103 @@ def _expect_ready(folder: StateFolder) -> None:
         raise NotServing(f"not ready: {', '.join(late)}; it goes on in the background, see {folder.hint('status')}")
 
 
-def down(path: Path | None) -> None:
-    """Stop the `modelyard up` of a folder, and keep its state."""
+def apply(files: Sequence[str], models: Sequence[str], path: Path | None) -> None:
+    """Apply manifests to the `modelyard up` of a folder, and name each object that was applied."""
+    folder = _folder(path)
+    documents = [*read_files(files), *documents_for_sources(models)]
+    if not documents:
+        raise BadManifest("there is nothing to apply; name manifests with -f, or a source of weights with --model")
+    with explained(folder.path):
+        for item in asyncio.run(_apply(folder, documents)):
+            _say(f"{item.resource.kind} {item.meta.name}: applied")
+    _say(f"see what becomes of it with {folder.hint('status -w')}")
+
+
+async def _apply(folder: StateFolder, documents: Sequence[Document]) -> list[Stored]:
+    async with connected(folder) as client:
+        return await apply_all(client, documents)
+
+
+def down(path: Path | None, *, purge: bool = False) -> None:
+    """Stop the `modelyard up` of a folder, and keep its state; `purge`: remove the folder with all that is in it."""
     folder = _folder(path)
     with explained(folder.path):
         record = folder.read_record()
         if record is not None:
             detach.stop(folder, record)
-    _say("stopped" if record else f"nothing runs in {folder.path}")
+        _say("stopped" if record else f"nothing runs in {folder.path}")
+        if purge:
+            size = size_text(folder.purge())
+            _say(f"removed {folder.path}, with {size} of objects, weights and logs")
 
 
-def status(path: Path | None) -> None:
-    """Show all objects of a folder's `modelyard up`, and the commands to try next."""
+class Status(Struct, frozen=True):
+    """What `modelyard status -o json` prints."""
+
+    folder: str
+    kubeconfig: str
+    objects: list[Row]
+
+
+def status(path: Path | None, *, watch: bool = False, as_json: bool = False) -> None:
+    """Show all objects of a folder's `modelyard up`, and the commands to try next; `watch`: after each change again."""
     folder = _folder(path)
     with explained(folder.path):
-        record, rows = running(folder), asyncio.run(query_rows(folder))
+        record = running(folder)
+        if watch:
+            _watch(folder, as_json=as_json)
+            return
+        rows = asyncio.run(query_rows(folder))
+    if as_json:
+        _print_json(folder, rows)
+        return
+    if not rows:
+        _say(f"there are no objects; make some with {folder.hint('apply -f FILE')}")
     report(console(), rows, hints(rows, folder.kubeconfig, record))
+
+
+def _watch(folder: StateFolder, *, as_json: bool) -> None:
+    screen = Screen(console())
+    last: list[Row] | None = None
+
+    def print_changed(rows: list[Row]) -> None:
+        nonlocal last
+        if rows != last:
+            _print_json(folder, rows)
+        last = rows
+
+    with nullcontext() if as_json else screen:
+        following = follow_rows(folder, print_changed if as_json else screen.show)
+        uvloop.run(_until_stopped(following, screen.console.show_cursor))
+
+
+def _print_json(folder: StateFolder, rows: list[Row]) -> None:
+    _say(msgspec.json.encode(Status(str(folder.path), str(folder.kubeconfig), rows)).decode())
+
+
+def weights(path: Path | None, *, prune: bool) -> None:
+    """List the weights in the caches of a folder's `modelyard up`; `prune`: remove those of deleted Models."""
+    folder = _folder(path)
+    with explained(folder.path):
+        found = asyncio.run(_weights(folder))
+        for each in found:
+            owner = ", ".join(f"Model {name}" for name in each.models) or (
+                "in use by a pod" if each.is_mounted else "of a deleted Model"
+            )
+            _say(f"{size_text(each.size):>10}  {each.namespace}  {owner}  {each.source or 'not complete'}")
+        removable = [each for each in found if each.is_removable]
+        if prune:
+            _say(f"removed {size_text(remove(removable))}")
+        elif removable:
+            size = size_text(sum(each.size for each in removable))
+            _say(f"{size} of deleted Models can be removed with {folder.hint('weights --prune')}")
+        elif not found:
+            _say(f"there are no weights in {folder.path}")
+
+
+async def _weights(folder: StateFolder) -> list[Weights]:
+    async with connected(folder) as client:
+        return await list_weights(client, folder.path)
 
 
 def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:

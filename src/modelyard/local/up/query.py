@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,13 +16,16 @@ from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.errors import NotFound
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.up.rows import Row, rows
+from modelyard.local.up.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from typing import NoReturn
 
     from modelyard.local.up.state_folder import StateFolder, UpRecord
 
 _SELECTED: Final = 20
+_LOOK_AGAIN_SECONDS: Final = 1.0
 
 
 class NotUp(ModelyardError):
@@ -35,6 +39,8 @@ class NoLogs(ModelyardError):
 def running(folder: StateFolder) -> UpRecord:
     """Return the record of the `modelyard up` of a folder; NotUp when none runs."""
     record = folder.read_record()
+    if not folder.path.exists():
+        raise NotUp(f"there is no state folder {folder.path}; make it with {folder.hint('up')}, or correct --dir")
     if record is None:
         raise NotUp(f"nothing runs in {folder.path}; start it with {folder.hint('up')}")
     return record
@@ -43,7 +49,7 @@ def running(folder: StateFolder) -> UpRecord:
 async def query_rows(folder: StateFolder) -> list[Row]:
     """Return all objects of our kinds as rows of a table; NotUp when the API cannot be reached yet."""
     items = []
-    async with _connected(folder) as client:
+    async with connected(folder) as client:
         for kind in ALL:
             try:
                 items += (await client.list_page(kind.resource)).items
@@ -59,7 +65,7 @@ async def log_command(folder: StateFolder, namespace: str, name: str, *, follow:
     if part.exists():
         return ["tail", "-n", "+1", *(["-F"] if follow else []), str(part)]
     record, selector = running(folder), f"{names.INSTANCE_LABEL}={names.short(name)}"
-    async with _connected(folder) as client:
+    async with connected(folder) as client:
         pods = (await client.list_page(POD, namespace, selector, limit=_SELECTED)).items
     if not pods:
         raise NoLogs(f"{name} has no pods in the namespace {namespace}; {folder.hint('status')} shows what there is")
@@ -79,8 +85,26 @@ async def log_command(folder: StateFolder, namespace: str, name: str, *, follow:
     ]
 
 
+async def follow_rows(folder: StateFolder, show: Callable[[list[Row]], object]) -> NoReturn:
+    """Show the rows of all objects now and after each change; NotUp when the `modelyard up` of the folder ends."""
+    view = View(folder.service_addresses)
+    async with connected(folder) as client, view.following(client):
+        while True:
+            show(view.rows())
+            # A watch does not end when the machine does: it tries again.
+            running(folder)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                    await view.change()
+
+
 @asynccontextmanager
-async def _connected(folder: StateFolder) -> AsyncIterator[Client]:
+async def connected(folder: StateFolder) -> AsyncIterator[Client]:
+    """Yield a client of the API of a folder's `modelyard up`, with the rights of the administrator.
+
+    NotUp when the API cannot be reached yet.
+    """
+    running(folder)
     if not folder.kubeconfig.exists():
         raise NotUp(f"the control plane of {folder.path} is still starting; try again in a moment")
     client = Client(HttpTransport(from_kubeconfig([folder.kubeconfig])))

@@ -33,8 +33,8 @@ _NOT_ON_THIS_MACHINE: Final = frozenset(
 _NEEDS_HELP: Final = PROBLEMS | _NOT_ON_THIS_MACHINE | {Reason.SCALED_TO_ZERO}
 
 
-class Row(Struct, frozen=True):
-    """One object as the table shows it."""
+class Row(Struct, frozen=True, rename="camel"):
+    """One object as the table shows it, and as `modelyard status -o json` prints it."""
 
     kind: str
     name: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
-from modelyard.local.files import private_folder, try_lock, write_private
+from modelyard.local.files import folder_size, private_folder, try_lock, write_private
 from modelyard.local.node.proxy.addresses import HostPort
 
 if TYPE_CHECKING:
@@ -97,6 +98,20 @@ class StateFolder:
             yield
         finally:
             os.close(descriptor)
+
+    def purge(self) -> int:
+        """Remove the folder, and return how many bytes its files had. NotOurs when it is none of Modelyard."""
+        if not self._lock.exists():
+            raise NotOurs(f"{self.path} is not a folder of Modelyard, so nothing is removed; correct --dir")
+        # Held: an `up` that starts meanwhile would lose its files one by one.
+        with self.held():
+            size = folder_size(self.path)
+            for entry in [each for each in self.path.iterdir() if each != self._lock]:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink(missing_ok=True)
+            # Last: without it, what is left after a crash would be a folder that is not ours.
+            self._lock.unlink()
+            self.path.rmdir()
+        return size
 
     def is_held(self) -> bool:
         """Whether a `modelyard up` runs in the folder now."""
