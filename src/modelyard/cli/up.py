@@ -104,11 +104,14 @@ def weights(
 def logs(
     name: Annotated[str, typer.Argument(help="A service, a model, an MCP server, or a part such as operator.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on while more is written.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of what has ended: earlier runs, and pods that are deleted.")
+    ] = False,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
     folder: Dir = None,
 ) -> None:
     """Show what the pods of an object have written, or what a part of Modelyard itself has."""
-    _commands().logs(name, namespace, folder, follow=follow)
+    _commands().logs(name, namespace, folder, follow=follow, previous=previous)
 
 
 def _patience(timeout: str, *, detached: bool) -> float:

@@ -21,8 +21,9 @@ from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.default_manifests import documents_for_sources
+from modelyard.local.up.ended_logs import find_ended_logs, write_logs
 from modelyard.local.up.log_file import log_to
-from modelyard.local.up.query import connected, follow_rows, log_command, query_rows, running
+from modelyard.local.up.query import NoLogs, NotUp, connected, follow_rows, log_command, query_rows, running
 from modelyard.local.up.rows import Row
 from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
@@ -200,12 +201,26 @@ async def _weights(folder: StateFolder) -> list[Weights]:
         return await list_weights(client, folder.path)
 
 
-def logs(name: str, namespace: str, path: Path | None, *, follow: bool) -> None:
-    """Show the logs of an object's pods, or of a program of ours: replace this process by kubectl or tail."""
+def logs(name: str, namespace: str, path: Path | None, *, follow: bool, previous: bool = False) -> None:
+    """Show the logs of an object's pods, or of a program of ours: replace this process by kubectl or tail.
+
+    `previous`, or nothing of it runs: show the logs of what has ended.
+    """
     folder = _folder(path)
     with explained(folder.path):
-        command = asyncio.run(log_command(folder, namespace, name, follow=follow))
-    os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
+        is_running = folder.read_record() is not None
+        ended = find_ended_logs(folder.path, namespace, name, is_running=is_running)
+        try:
+            command = [] if previous else asyncio.run(log_command(folder, namespace, name, follow=follow))
+        except (NotUp, NoLogs):
+            if not ended:
+                raise
+            command = []
+    if command:
+        os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
+    if not ended:
+        raise NoLogs(f"no log of anything that has ended is kept of {name} in the namespace {namespace}")
+    write_logs(ended, sys.stdout.buffer)
 
 
 def _folder(given: Path | None) -> StateFolder:

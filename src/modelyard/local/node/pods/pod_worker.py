@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from modelyard.core import names
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import EVENT, POD
 from modelyard.kube.errors import Conflict, KubeError, NotFound
@@ -52,7 +53,7 @@ from modelyard.local.node.pods.pod_status import OVER, PodFacts, changed, pod_st
 from modelyard.local.node.pods.volumes import Volumes
 from modelyard.local.node.podspec import pod_spec
 from modelyard.local.node.process.container_state import CREATING, INITIALIZING
-from modelyard.local.node.storage.pod_folders import PodFolder
+from modelyard.local.node.storage.pod_folders import PodFolder, PodName
 from modelyard.local.retry import Backoff, pause
 
 if TYPE_CHECKING:
@@ -248,7 +249,8 @@ class PodWorker:
             renewing.cancel()
 
     async def _mount_volumes(self) -> None:
-        self._folder.make()
+        meta = self._pod.meta
+        self._folder.make(PodName(meta.namespace, meta.name, meta.label(names.INSTANCE_LABEL)))
         backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         while not self._stopped.is_set():
             try:
