@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.kinds.model.sizes import size_text
+from modelyard.kube.errors import KubeError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up import detach
 from modelyard.local.up.apply import apply_all
@@ -93,11 +94,12 @@ def _kept_image_rules(folder: StateFolder) -> ImageTable:
 
 
 def _expect_ready(folder: StateFolder) -> None:
-    late = [
-        f"{row.kind} {row.name} ({row.reason or row.phase})"
-        for row in asyncio.run(query_rows(folder))
-        if not row.is_as_wanted
-    ]
+    try:
+        rows = asyncio.run(query_rows(folder))
+        late = [f"{row.kind} {row.name} ({row.reason or row.phase})" for row in rows if not row.is_as_wanted]
+    except (NotUp, KubeError):
+        # The timeout was shorter than the start of the API server.
+        late = ["the machine itself is still starting"]
     if late:
         raise NotServing(f"not ready: {', '.join(late)}; it goes on in the background, see {folder.hint('status')}")
 
