@@ -104,8 +104,15 @@ def merged(
     return kept + [entry for name, entry in ours.items() if name not in old]
 
 
+def transition_time(before: Json, status: str, now: str) -> str:
+    """Return the `lastTransitionTime` of a condition: it moves only when the status value does.
+
+    `before` is the stored condition; empty: there was none.
+    """
+    return str(before.get("lastTransitionTime", now)) if before.get("status") == status else now
+
+
 def _timed(stated: Condition, before: Json | None, generation: int, now: str) -> Json:
-    same = before is not None and before.get("status") == stated.status.value
-    since = before.get("lastTransitionTime", now) if same and before is not None else now
+    since = transition_time(before or {}, stated.status.value, now)
     entry = msgspec.structs.replace(stated, last_transition_time=since, observed_generation=generation)
     return {"message": "", **msgspec.to_builtins(entry)}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from msgspec import Struct
 
+from modelyard.core.backoff import doubled
 from modelyard.core.resources import Key, Resource
 from modelyard.kube import codec
 from modelyard.kube.client import selection
@@ -252,8 +253,7 @@ class _Follower:
     def _back_off(self, error: KubeError) -> float:
         passing = isinstance(error, (Unavailable, TooManyRequests))
         longest = self.timing.longest_outage_wait if passing else self.timing.longest_wait
-        wait = min(longest, _FIRST_RETRY * 2.0 ** min(self._failures - 1, 16))
-        return wait * (1 + self.timing.chance()) / 2
+        return doubled(self._failures, _FIRST_RETRY, longest) * (1 + self.timing.chance()) / 2
 
     def _report(self, error: KubeError) -> None:
         trouble = (type(error), error.reason)

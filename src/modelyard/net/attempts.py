@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from modelyard.core.backoff import doubled
 from modelyard.core.checks import Answer
 
 _SOONEST: Final = 1.0
@@ -32,5 +33,4 @@ class Attempts(Struct, frozen=True):
         """Return the seconds until the next attempt: for ever after a success, else a back-off with some jitter."""
         if not self.failed:
             return inf
-        wanted = min(_LONGEST, _SOONEST * 2.0 ** min(self.failed - 1, 16))
-        return wanted * (1 - _JITTER + 2 * _JITTER * random)
+        return doubled(self.failed, _SOONEST, _LONGEST) * (1 - _JITTER + 2 * _JITTER * random)

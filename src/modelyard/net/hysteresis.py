@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from modelyard.core.backoff import doubled
 from modelyard.core.checks import Answer
 
 BAD_IN_A_ROW: Final = 3
@@ -21,7 +22,6 @@ QUIET_SECONDS: Final = 30.0
 
 _JITTER: Final = 0.1
 _SOONEST: Final = 1.0
-_MOST_DOUBLINGS: Final = 16
 
 
 class Hysteresis(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Hysteresis(Struct, frozen=True):
 
         `random` is between 0 and 1, and spreads polls that began together.
         """
-        wanted = every if self.bad == 0 else min(every, _SOONEST * 2 ** min(self.bad - 1, _MOST_DOUBLINGS))
+        wanted = every if self.bad == 0 else doubled(self.bad, _SOONEST, every)
         jittered = wanted * (1 - _JITTER + 2 * _JITTER * random)
         if not self._withheld:
             return jittered

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from modelyard.core.backoff import doubled
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,5 +19,4 @@ class Backoff:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after this many failures in a row: between half of the step and all of it."""
-        step = min(self._longest, self._first * 2.0 ** min(failures - 1, 32))
-        return step * (0.5 + 0.5 * self._jitter())
+        return doubled(failures, self._first, self._longest) * (0.5 + 0.5 * self._jitter())

@@ -9,6 +9,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, TypeVar
 
+from modelyard.core.backoff import doubled
 from modelyard.core.exitcodes import Code
 from modelyard.weights.failures import Changed, FetchFailed, Transient
 
@@ -73,5 +74,5 @@ async def _attempt(upstream: SourceFile, partial: Partial, open_: Open, progress
 
 def _delay(failures: int, asked: float, policy: RetryPolicy) -> float:
     # No need for a good generator: it only keeps many pods from asking in step.
-    backoff = policy.first_delay * 2.0 ** (failures - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+    backoff = doubled(failures, policy.first_delay, policy.longest_delay) * random.uniform(0.5, 1.5)  # noqa: S311
     return min(max(backoff, asked), policy.longest_delay)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from modelyard import __version__
-from modelyard.local.clock import transition_time
+from modelyard.core.conditions import transition_time
 from modelyard.local.node.pods.pod_status import HOST
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO, cast
 
-import structlog
+from modelyard.log_lines import write_log_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +33,4 @@ def log_to(file: Path) -> None:
     """Write the log of this process as JSON to a file, because its terminal shows the progress."""
     stream = cast("TextIO", LogFile(file))
     logging.basicConfig(stream=stream)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(stream),
-        cache_logger_on_first_use=True,
-    )
+    write_log_lines(stream)

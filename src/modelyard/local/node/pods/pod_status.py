@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from modelyard.local.clock import transition_time
+from modelyard.core.conditions import transition_time
 from modelyard.local.node.podspec import PodSpec
 from modelyard.local.node.process.container_state import ContainerStatus, Running, Terminated, Waiting
 
