@@ -32,7 +32,7 @@ _MAX_CACHED: Final = 2048
 """How many pods stay decoded: each service that waits for GPUs reads all pods whenever one of them changes."""
 
 
-class _Condition(Struct, frozen=True, rename="camel"):
+class _PodCondition(Struct, frozen=True, rename="camel"):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -40,9 +40,9 @@ class _Condition(Struct, frozen=True, rename="camel"):
     last_transition_time: str = ""
 
 
-class _Status(Struct, frozen=True):
+class _PodStatus(Struct, frozen=True):
     phase: str = ""
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[_PodCondition, ...] = ()
 
 
 class _Amounts(Struct, frozen=True):
@@ -53,13 +53,13 @@ class _Container(Struct, frozen=True):
     resources: _Amounts = _Amounts()
 
 
-class _Spec(Struct, frozen=True):
+class _PodSpec(Struct, frozen=True):
     priority: int = 0
     containers: tuple[_Container, ...] = ()
 
 
-_SPEC: Final = msgspec.json.Decoder(_Spec)
-_STATUS: Final = msgspec.json.Decoder(_Status)
+_POD_SPEC: Final = msgspec.json.Decoder(_PodSpec)
+_POD_STATUS: Final = msgspec.json.Decoder(_PodStatus)
 
 
 class Placement(Struct, frozen=True):
@@ -93,9 +93,9 @@ def placement_of(pod: Stored, vendors: frozenset[str] | None = None) -> Placemen
 def _decode_placement(
     spec_text: bytes, status_text: bytes, deleting: bool, vendors: frozenset[str] | None
 ) -> Placement:
-    spec, status = _SPEC.decode(spec_text), _STATUS.decode(status_text)
+    spec, status = _POD_SPEC.decode(spec_text), _POD_STATUS.decode(status_text)
     by_type = {condition.type: condition for condition in status.conditions}
-    scheduled = by_type.get("PodScheduled", _Condition())
+    scheduled = by_type.get("PodScheduled", _PodCondition())
     waits = scheduled.status == "False" and not deleting and status.phase in ("", "Pending")
     asked = device_limits(container.resources.limits for container in spec.containers)
     gpus = tuple(device for device in asked if vendors is None or _vendor(device[0]) in vendors)
@@ -160,9 +160,9 @@ def _vendor(resource: str) -> str:
     return resource.partition("/")[0]
 
 
-def _is_true(condition: _Condition | None) -> bool:
+def _is_true(condition: _PodCondition | None) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def _is_preempted(condition: _Condition | None) -> bool:
+def _is_preempted(condition: _PodCondition | None) -> bool:
     return condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
