@@ -86,3 +86,11 @@ def test_children_of_another_component_are_not_seen():
 def test_a_question_is_kept_for_whoever_asks_it():
     reading = read_all(lambda _obj, _seen: [QUESTION, named(1)])
     assert (reading.asked, list(reading.seen({}).found)) == ([QUESTION], [named(1)])
+
+
+def test_a_child_that_was_changed_may_name_reads_that_are_gathered_at_the_next_look():
+    changed = Stored.from_dict(DEPLOYMENT, {"metadata": {"name": "a", "namespace": "default", "resourceVersion": "2"}})
+    seen = Seen(NOW, found={Owned(DEPLOYMENT): {}})
+    assert seen.after(Outcome(stored=(changed,))).answer(QUESTION) is None
+    with pytest.raises(NotRead):
+        seen.after(Outcome()).answer(QUESTION)

@@ -149,7 +149,9 @@ class Seen(Struct, frozen=True):
             read: _overlaid(read, items, outcome) if isinstance(read, Owned) else items
             for read, items in self.found.items()
         }
-        return structs.replace(self, found=found)
+        # A child that has changed may name reads that nobody has gathered, such as the check of a Deployment that was
+        # taken over. They are as good as unanswered until the next look, which the change itself brings.
+        return structs.replace(self, found=found, gathering=found != self.found)
 
     def _found(self, read: Lookup) -> Mapping[Key, Any]:
         if read not in self.found and not self.gathering:
