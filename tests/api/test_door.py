@@ -137,7 +137,7 @@ async def test_what_has_the_name_already_is_left_alone_and_the_namespace_says_so
     async with asyncio.timeout(60):
         while not (notes := await notes_of(admin, namespace)):
             await asyncio.sleep(0.1)
-    assert notes[0].startswith(f"ConfigMap {NAME} exists already and belongs to somebody else; ")
+    assert notes[0].startswith(f"ConfigMap {NAME} already exists and has no owner: ")
     assert await admin.get(CONFIG_MAP.path(namespace, NAME)) == theirs
     assert recorder.created(DEPLOYMENT) == {"chat": 1}
 

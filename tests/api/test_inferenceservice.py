@@ -85,12 +85,12 @@ async def test_kubectl_shows_both(cluster: Cluster, namespace: str, recorder: Re
     await create_pair(cluster.controlplane.admin, namespace)
     await until_service(recorder, namespace)
     head, row = (await kubectl("get", "isvc", "-n", namespace)).splitlines()
-    assert head.split() == ["NAME", "PHASE", "MODEL", "REPLICAS", "ENDPOINT", "AGE"]
+    assert head.split() == ["NAME", "PHASE", "MODEL", "REPLICAS", "REASON", "ENDPOINT", "AGE"]
     url = f"http://chat.{namespace}.svc.cluster.local:8080/v1/chat/completions"
-    assert row.split()[:5] == ["chat", "Ready", "tiny", "1", url]
+    assert row.split()[:6] == ["chat", "Ready", "tiny", "1", "InferenceReady", url]
     head, row = (await kubectl("get", "mdl", "-n", namespace)).splitlines()
-    assert head.split() == ["NAME", "PHASE", "SIZE", "ACCELERATOR", "AGE"]
-    assert row.split()[:4] == ["tiny", "Ready", "0", "cpu"]
+    assert head.split() == ["NAME", "PHASE", "REASON", "SIZE", "ACCELERATOR", "AGE"]
+    assert row.split()[:5] == ["tiny", "Ready", "Ready", "0", "cpu"]
 
 
 @pytest.mark.quick
@@ -246,8 +246,8 @@ async def test_a_stranger_under_the_deployments_name_is_left_alone_and_reported(
     found = await recorder.wait_for(SERVICES, namespace, "chat", says("NameConflict"))
     assert found
     assert found["status"]["phase"] == "Failed"
-    assert "Deployment chat exists already and has no owner" in condition(found, "Ready")["message"]
-    assert "delete it, and it is made again" in condition(found, "Ready")["message"]
+    assert "Deployment chat already exists and has no owner" in condition(found, "Ready")["message"]
+    assert "delete it, and it is created again" in condition(found, "Ready")["message"]
     after = await admin.get(DEPLOYMENT.path(namespace, "chat"))
     assert (after["metadata"]["uid"], after["spec"]) == (stranger["metadata"]["uid"], stranger["spec"])
     assert not recorder.created(SERVICE)

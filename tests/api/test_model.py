@@ -124,8 +124,8 @@ async def test_kubectl_shows_it(cluster: Cluster, namespace: str, recorder: Reco
     await create(cluster.controlplane.admin, namespace, source=NOBODY)
     await until(recorder, namespace)
     head, row = (await kubectl("get", "mdl", "-n", namespace)).splitlines()
-    assert head.split() == ["NAME", "PHASE", "SIZE", "ACCELERATOR", "AGE"]
-    assert row.split()[:4] == ["tiny", "Ready", "0", "cpu"]
+    assert head.split() == ["NAME", "PHASE", "REASON", "SIZE", "ACCELERATOR", "AGE"]
+    assert row.split()[:5] == ["tiny", "Ready", "Ready", "0", "cpu"]
 
 
 @pytest.mark.usefixtures("curious")

@@ -8,10 +8,12 @@ import pytest
 
 from tests.conftest import watched_resources
 from tests.support import beacons
+from tests.support.accounts import until_children_are_taken
 from tests.support.faultproxy import fault_proxy
 from tests.support.operators import OperatorProcess
 from tests.support.recorder import recording
 from tests.support.subjects import TOY
+from tests.toy import BEACON
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,9 +33,10 @@ async def proxy(cluster: Cluster, tmp_path: Path) -> AsyncIterator[FaultProxy]:
 
 
 @pytest.fixture(scope="session")
-async def toys(cluster: Cluster) -> AsyncIterator[None]:
+async def toys(cluster: Cluster, installed: Path) -> AsyncIterator[None]:
     """The toy kind is installed, and its host serves."""
     await beacons.install(cluster.controlplane.admin)
+    await until_children_are_taken(installed, [BEACON])
     async with beacons.HOST.serving():
         yield
 

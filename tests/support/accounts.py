@@ -9,9 +9,11 @@ from modelyard.kinds import ALL
 from modelyard.local.raw_client import RawClient, RawClientError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from modelyard.core.resources import Resource
+    from modelyard.kinds.contract import Kind
     from modelyard.local.controlplane import ControlPlane
 
 _SECONDS = 30.0
@@ -43,8 +45,8 @@ async def until_allowed(controlplane: ControlPlane, user: str, what: dict[str, s
             await asyncio.sleep(0.02)
 
 
-async def until_children_are_taken(operator: Path) -> None:
-    """Wait until the operator may create children of every kind.
+async def until_children_are_taken(operator: Path, kinds: Iterable[Kind] = ALL) -> None:
+    """Wait until the operator may create children of these kinds.
 
     Those that block the deletion of their owner are refused until the API server knows the kind of that owner. It reads
     the list of kinds twice a minute, and the first time as soon as anybody creates such a child.
@@ -52,7 +54,7 @@ async def until_children_are_taken(operator: Path) -> None:
     admin = RawClient(operator)
     try:
         async with asyncio.timeout(_NEW_KIND_SECONDS):
-            for kind in ALL:
+            for kind in kinds:
                 while not await _takes_children(admin, kind.resource):
                     await asyncio.sleep(0.2)
     finally:
