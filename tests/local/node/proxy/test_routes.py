@@ -7,7 +7,7 @@ from typing import Any
 from modelyard.core.objects import Stored
 from modelyard.core.resources import SERVICE, Key
 from modelyard.local.node.proxy.addresses import HostPort
-from modelyard.local.node.proxy.routes import Route, routes
+from modelyard.local.node.proxy.routes import routes
 from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
 
 _KEY = Key("team", "yard")
@@ -44,14 +44,10 @@ def _answering(*slices: Stored, service: Stored | None = None) -> list[list[str]
 
 def test_a_route_has_its_own_address_and_the_ready_endpoints() -> None:
     ready = _slice(_endpoint("240.97.0.2", ready=True), _endpoint("240.97.0.1", ready=True))
-    assert routes([_service()], [ready], many=True) == [
-        Route(
-            service=_KEY,
-            port=8080,
-            choices=(HostPort(_IP, 8080), HostPort(_IP, 38080)),
-            endpoints=(HostPort("240.97.0.1", 8000), HostPort("240.97.0.2", 8000)),
-        )
-    ]
+    (route,) = routes([_service()], [ready], many=True)
+    assert (route.service, route.port) == (_KEY, 8080)
+    assert route.choices[:2] == (HostPort(_IP, 8080), HostPort(_IP, 38080))
+    assert route.endpoints == (HostPort("240.97.0.1", 8000), HostPort("240.97.0.2", 8000))
 
 
 def test_endpoints_that_are_not_ready_do_not_answer() -> None:
