@@ -13,10 +13,10 @@ from modelyard.kinds.contract import Named
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
-from modelyard.runtime.backoff import Backoff
 from modelyard.runtime.dependents import Item
 from modelyard.runtime.informers import Informers
 from modelyard.runtime.queue import Queue
+from modelyard.runtime.rate_limiter import RateLimiter
 from tests.runtime.objects import stored
 from tests.support.clock import VirtualClock
 
@@ -33,7 +33,7 @@ class Yard:
     """All kinds are served, nothing is stored, and a service has read the Model tiny."""
 
     def __init__(self) -> None:
-        self.queue: Queue[Item] = Queue(VirtualClock(), Backoff())
+        self.queue: Queue[Item] = Queue(VirtualClock(), RateLimiter())
         self.informers = Informers({kind.name: kind for kind in ALL}, self.queue, forget=())
         for cache in self.informers.caches.values():
             cache.replace([], 1)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from modelyard.runtime.backoff import Backoff
 from modelyard.runtime.queue import Queue, SerialLane
+from modelyard.runtime.rate_limiter import RateLimiter
 from tests.support.clock import VirtualClock
 
 
@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def queue(clock: VirtualClock) -> Queue[str]:
-    return Queue(clock, Backoff(first=1.0, longest=60.0, jitter=lambda: 1.0))
+    return Queue(clock, RateLimiter(first=1.0, longest=60.0, jitter=lambda: 1.0))
 
 
 async def settled() -> None:
@@ -240,7 +240,7 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.clock = VirtualClock()
-        self.queue: Queue[str] = Queue(self.clock, Backoff(first=1.0, longest=8.0, jitter=lambda: 1.0))
+        self.queue: Queue[str] = Queue(self.clock, RateLimiter(first=1.0, longest=8.0, jitter=lambda: 1.0))
         self.workers: list[asyncio.Task[str]] = []
         self.owed: set[str] = set()
         self.due: dict[str, float] = {}
@@ -361,14 +361,14 @@ def test_what_waits_for_its_back_off_comes_at_once_when_the_cause_is_gone(queue:
 
 
 async def test_lanes_take_turns_so_that_a_flood_in_one_holds_up_no_other(clock: VirtualClock):
-    queue: Queue[str] = Queue(clock, Backoff(), lane_of=lambda key: key[0])
+    queue: Queue[str] = Queue(clock, RateLimiter(), lane_of=lambda key: key[0])
     for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
         queue.add(key)
     assert [await taken(queue) for _ in range(6)] == ["a1", "b1", "c1", "a2", "b2", "a3"]
 
 
 async def test_urgent_keys_come_first_and_starve_nobody(clock: VirtualClock):
-    queue: Queue[str] = Queue(clock, Backoff(), lane_of=lambda key: key[0])
+    queue: Queue[str] = Queue(clock, RateLimiter(), lane_of=lambda key: key[0])
     for key in ("a1", "a2", "b1"):
         queue.add(key)
     for key in ("a2", "x", "y"):
@@ -399,7 +399,7 @@ async def test_appointments_that_were_dropped_do_not_pile_up(queue: Queue[str], 
 @pytest.fixture
 def pooled(clock: VirtualClock) -> Queue[str]:
     """Keys that begin with a p share a pool; each other key is its own."""
-    return Queue(clock, Backoff(), lane_of=lambda key: SerialLane("pool") if key.startswith("p") else key)
+    return Queue(clock, RateLimiter(), lane_of=lambda key: SerialLane("pool") if key.startswith("p") else key)
 
 
 async def test_of_a_serial_lane_one_key_is_in_work_at_a_time_and_others_go_on(pooled: Queue[str]):

@@ -15,7 +15,6 @@ from msgspec import Struct
 from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 from modelyard.runtime.apply import Applier
-from modelyard.runtime.backoff import Backoff
 from modelyard.runtime.clock import SystemClock
 from modelyard.runtime.controller import Controller
 from modelyard.runtime.drift import Drift
@@ -26,6 +25,7 @@ from modelyard.runtime.health import Health
 from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.queue import Queue, SerialLane
+from modelyard.runtime.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -76,7 +76,7 @@ class Operator:
         self._settings, self._connect = settings, connect
         self.metrics = Metrics()
         # A lane for each kind and namespace: five hundred objects of one must not hold up those of another.
-        self.queue: Queue[Item] = Queue(clock, Backoff(), lane_of=partial(_lane, by_name))
+        self.queue: Queue[Item] = Queue(clock, RateLimiter(), lane_of=partial(_lane, by_name))
         self._client = connect(self.metrics)
         drift = Drift(clock, self.metrics.child_differed)
         events = EventRecorder(self._client, clock, settings.identity)

@@ -22,8 +22,8 @@ from modelyard.core.fair_queue import FairQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from modelyard.runtime.backoff import Backoff
     from modelyard.runtime.clock import Clock, Timer
+    from modelyard.runtime.rate_limiter import RateLimiter
 
 T = TypeVar("T", bound="Hashable")
 
@@ -40,8 +40,10 @@ class SerialLane(NamedTuple):
 class Queue(Generic[T]):
     """Keys that are to be processed, now or later."""
 
-    def __init__(self, clock: Clock, backoff: Backoff, lane_of: Callable[[T], Hashable] = lambda _: None) -> None:
-        self._clock, self._backoff, self._lane_of = clock, backoff, lane_of
+    def __init__(
+        self, clock: Clock, rate_limiter: RateLimiter, lane_of: Callable[[T], Hashable] = lambda _: None
+    ) -> None:
+        self._clock, self._rate_limiter, self._lane_of = clock, rate_limiter, lane_of
         self._busy_lanes: set[SerialLane] = set()
         self._ready: FairQueue[T] = FairQueue(lane_of)
         self._added_at: dict[T, float] = {}
@@ -82,7 +84,7 @@ class Queue(Generic[T]):
     def retry(self, key: T, at_least: float = 0.0) -> None:
         """Hand a key out after its back-off, which doubles with every failure in a row (AddRateLimited)."""
         self._failures[key] = self._failures.get(key, 0) + 1
-        self.add_after(key, max(at_least, self._backoff.delay(self._failures[key])))
+        self.add_after(key, max(at_least, self._rate_limiter.delay(self._failures[key])))
 
     def retry_now(self) -> None:
         """Hand out at once all keys that wait for their back-off: the cause of the failures is gone."""

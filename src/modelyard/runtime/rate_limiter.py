@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Backoff:
+class RateLimiter:
     """Delays that double from `first` to `longest` seconds, with jitter, so that objects do not retry in step."""
 
     def __init__(self, first: float = 0.05, longest: float = 60.0, jitter: Callable[[], float] = random.random) -> None:
