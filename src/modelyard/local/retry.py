@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from modelyard.core.backoff import doubled
+
 
 class Backoff:
     """Delays in seconds that double from `first` up to `longest`."""
 
     def __init__(self, first: float, longest: float) -> None:
-        self._first = self._next = first
-        self._longest = longest
+        self._first, self._longest = first, longest
+        self._failures = 0
 
     def delay(self) -> float:
         """Return the seconds to wait before the next try; the one after that waits twice as long."""
-        delay = self._next
-        self._next = min(2 * delay, self._longest)
-        return delay
+        self._failures += 1
+        return doubled(self._failures, self._first, self._longest)
 
     def reset(self) -> None:
         """Begin with the first delay again, because a try has succeeded."""
-        self._next = self._first
+        self._failures = 0
 
 
 async def pause(seconds: float | None, until: asyncio.Event) -> None:
