@@ -149,7 +149,7 @@ class Seen(Struct, frozen=True):
             read: _overlaid(read, items, outcome) if isinstance(read, Owned) else items
             for read, items in self.found.items()
         }
-        # A child that has changed may name reads that nobody has gathered, such as the check of a Deployment that was
+        # A child that has changed may name reads that were not gathered, such as the check of a Deployment that was
         # taken over. They are as good as unanswered until the next look, which the change itself brings.
         return structs.replace(self, found=found, gathering=found != self.found)
 
