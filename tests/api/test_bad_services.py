@@ -45,6 +45,25 @@ BAD: list[tuple[str, Json]] = [
     ("spec.autoscaling.metrics", {"autoscaling": {"maxReplicas": 2, "metrics": [{"type": "Resource", "name": "cpu"}]}}),
     ("spec.tolerations", {"tolerations": ["all"]}),
     ("spec.probeOverrides.liveness", {"probeOverrides": {"liveness": {"periodSeconds": "often"}}}),
+    *(
+        ("must not be negative", {"probeOverrides": {probe: {"tcpSocket": {"port": 1}, "periodSeconds": -4}}})
+        for probe in ("startup", "liveness", "readiness")
+    ),
+    ("must have exactly one of", {"probeOverrides": {"readiness": {"periodSeconds": 4}}}),
+    ("must have exactly one of", {"probeOverrides": {"startup": {"grpc": {"port": 1}, "exec": {"command": ["true"]}}}}),
+    ("must be 1", {"probeOverrides": {"liveness": {"tcpSocket": {"port": 1}, "successThreshold": 2}}}),
+    ("spec.image", {"image": "Not An Image"}),
+    ("an image such as", {"image": "Not An Image"}),
+    ("spec.podLabels", {"podLabels": {"two words": "a"}}),
+    ("keys must be names such as", {"podLabels": {"a/b/c": "a"}}),
+    ("spec.podLabels", {"podLabels": {"a" * 64: "a"}}),
+    ("spec.podLabels", {"podLabels": {"team": "two words"}}),
+    ("spec.podLabels", {"podLabels": {"team": "a" * 64}}),
+    ("spec.podAnnotations", {"podAnnotations": {"-a": "any text"}}),
+    ("spec.nodeSelector", {"nodeSelector": {"Example.com/pool": "big"}}),
+    ("spec.nodeSelector", {"nodeSelector": {"pool": "-big"}}),
+    ("spec.runtimeClassName", {"runtimeClassName": "NVIDIA"}),
+    ("spec.priorityClassName", {"priorityClassName": "very high"}),
     ("spec.vllmConfig.dtype", {"vllmConfig": {"dtype": "float8"}}),
     ("spec.ropeScaling.factor", {"ropeScaling": {"type": "yarn", "factor": "twice"}}),
 ]
@@ -55,6 +74,22 @@ async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, field: str,
     with pytest.raises(RawClientError) as refused:
         await cluster.controlplane.admin.create(COLLECTION, service("default", **spec))
     assert field in str(refused.value)
+
+
+async def test_whatever_a_pod_can_have_is_accepted(cluster: Cluster) -> None:
+    pod = {
+        "image": "registry.example.com:5000/org/a__b/c-d.e:v1.0_x@sha256:" + "0a" * 32,
+        "podLabels": {"team": "", "example.com/Team_1.x": "A-b_c.9"},
+        "podAnnotations": {"Example.com/note": "any text; even\nlines"},
+        "nodeSelector": {"node.kubernetes.io/instance-type": "g5.2xlarge"},
+        "runtimeClassName": "nvidia",
+        "probeOverrides": {
+            "startup": {"httpGet": {"port": "http"}, "periodSeconds": 0, "successThreshold": 1},
+            "readiness": {"exec": {"command": ["true"]}, "successThreshold": 3},
+        },
+    }
+    stored = await cluster.controlplane.admin.create(COLLECTION, service("default", **pod))
+    assert stored["spec"] | pod == stored["spec"]
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "7b-chat"])

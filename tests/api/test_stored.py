@@ -47,6 +47,10 @@ BAD_SERVICES: list[tuple[str, Json]] = [
     ("spec.endpoint", {"endpoint": "http"}),
     ("spec.vllmConfig.dtype", {"runtime": "vllm", "vllmConfig": {"dtype": "float8"}}),
     ("spec.podLabels", {"podLabels": {"a": 1}}),
+    ("spec.podLabels", {"podLabels": {"two words": "a"}}),
+    ("spec.nodeSelector", {"nodeSelector": {"pool": "two words"}}),
+    ("spec.image", {"image": "two words"}),
+    ("spec.probeOverrides.liveness", {"probeOverrides": {"liveness": {"exec": {}, "periodSeconds": -4}}}),
     ("spec.tolerations", {"tolerations": ["all"]}),
 ]
 BAD_MODELS: list[tuple[str, Json]] = [

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Meta, Struct, defstruct
 
+from modelyard.core.pod_fields import IMAGE, LABEL_KEY, REMEDIES, Image, Labels
 from modelyard.manifests.openapi import published
 from modelyard.manifests.schema import SchemaError
 from modelyard.manifests.structural import structural
@@ -82,6 +83,21 @@ def test_what_we_write_has_neither_defaults_nor_bounds_of_ours():
     status = fields(ToyStatus, written_by_users=False)
     assert status["ready"] == {"type": "boolean"}
     assert status["names"] == {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}
+
+
+def test_a_pattern_that_has_words_is_a_rule_that_says_them():
+    assert field(Image, default="") == {
+        "type": "string", "maxLength": 1024,
+        "x-kubernetes-validations": [{"rule": f"self.matches(r'{IMAGE}')", "message": REMEDIES[IMAGE]}],
+    }  # fmt: skip
+
+
+def test_the_keys_of_a_map_are_bounded_by_a_rule():
+    labels = field(Labels, default={})
+    assert labels["x-kubernetes-validations"] == [
+        {"rule": f"self.all(key, size(key) <= 317 && key.matches(r'{LABEL_KEY}'))", "message": REMEDIES[LABEL_KEY]}
+    ]
+    assert labels["additionalProperties"]["maxLength"] == 63
 
 
 def test_a_keyed_list_keeps_its_keys():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelyard.core.errors import SpecInvalid
+from modelyard.core.pod_fields import REMEDIES
 from modelyard.kinds.contract import Kind, Object, Rule
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Json, Metadata, Stored
 
-_AT = re.compile(r"^(?P<wrong>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+_AT = re.compile(r"^(?P<wrong>.*?)(?: - at (?:`key` in )?`(?P<path>[^`]*)`)?$", re.DOTALL)
+_REMEDIES = {f"expected `str` matching regex {pattern!r}": words for pattern, words in REMEDIES.items()}
 
 
 def decode(kind: Kind, stored: Stored) -> Object[Any]:
@@ -63,4 +65,7 @@ def _spec_invalid(error: msgspec.ValidationError) -> SpecInvalid:
     path = (match and match["path"]) or "$"
     wrong = (match and match["wrong"]) or str(error)
     field = re.sub(r"\[\.\.\.\]", "[]", path.replace("$", "spec", 1))
-    return SpecInvalid(field, wrong[:1].lower() + wrong[1:], "correct it; `kubectl explain` describes it")
+    wrong = wrong[:1].lower() + wrong[1:]
+    if remedy := _REMEDIES.get(wrong):
+        return SpecInvalid(field, "is not valid", remedy)
+    return SpecInvalid(field, wrong, "correct it; `kubectl explain` describes it")

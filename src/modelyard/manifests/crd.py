@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from modelyard.manifests.openapi import published
-from modelyard.manifests.schema import SchemaError
+from modelyard.manifests.schema import RULES, SchemaError
 from modelyard.manifests.structural import structural
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json
     from modelyard.kinds.contract import Column, Kind, Rule
 
-_RULES: Final = "x-kubernetes-validations"
 _AGE: Final = {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
@@ -101,7 +100,7 @@ def _with_rule(root: Json, rule: Rule) -> Json:
 def _placed(schema: Json, path: Sequence[str], validation: Json) -> Json:
     """Return the schema with a rule at the field that the path leads to."""
     if not path:
-        return schema | {_RULES: [*schema.get(_RULES, ()), validation]}
+        return schema | {RULES: [*schema.get(RULES, ()), validation]}
     fields = schema.get("properties", {})
     if path[0] not in fields:
         raise SchemaError(path[0], "is not a field that a rule can be about", "correct `field` or `at` of the rule")

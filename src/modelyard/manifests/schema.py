@@ -13,6 +13,7 @@ QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTP
 
 LIST_TYPE: Final = "x-kubernetes-list-type"
 LIST_KEYS: Final = "x-kubernetes-list-map-keys"
+RULES: Final = "x-kubernetes-validations"
 
 
 class SchemaError(ModelyardError):

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from modelyard.core.embedded import EMBED
 from modelyard.core.objects import Json
+from modelyard.core.pod_fields import REMEDIES
 from modelyard.manifests.embedded import embedded
-from modelyard.manifests.schema import LIST_TYPE, SchemaError, anything, int_or_string
+from modelyard.manifests.schema import LIST_TYPE, RULES, SchemaError, anything, int_or_string
 
 _MAX_LENGTH: Final = 4096
 _MAX_ITEMS: Final = 256
@@ -29,8 +30,11 @@ _COPIED: Final = frozenset(
     }
 )  # fmt: skip
 _TRANSLATED: Final = frozenset(
-    {"title", "enum", "anyOf", "items", "properties", "required", "additionalProperties", "default", "nullable", EMBED}
-)
+    {
+        "title", "enum", "anyOf", "items", "properties", "required", "additionalProperties", "propertyNames", "default",
+        "nullable", EMBED,
+    }
+)  # fmt: skip
 _NULL: Final = {"type": "null"}
 
 
@@ -58,7 +62,7 @@ def _converted(schema: Json, source: Source, at: str) -> Json:
         described = {key: schema[key] for key in ("description", "nullable") if key in schema}
         return embedded(schema[EMBED], source.kubernetes) | described | extensions
     result = {key: value for key, value in schema.items() if key in _COPIED | {"nullable"}} | extensions
-    result |= _shape(schema, source, at)
+    result = _in_words(result) | _shape(schema, source, at)
     if source.written_by_users:
         result = _bounded(result)
         default = _default(schema.get("default"), result)
@@ -88,6 +92,18 @@ def _refuse_unknown(schema: Json, at: str) -> None:
     unknown = sorted(key for key in schema.keys() - _COPIED - _TRANSLATED if not key.startswith("x-kubernetes-"))
     if unknown:
         raise SchemaError(at, f"{', '.join(unknown)} cannot be said in a CRD", "use another type or bound")
+
+
+def _in_words(schema: Json) -> Json:
+    """Replace a pattern that has words by a rule with these words as its message."""
+    if schema.get("pattern") not in REMEDIES:
+        return schema
+    rule = _match_rule("self.matches(r'{}')", schema["pattern"])
+    return {key: value for key, value in schema.items() if key != "pattern"} | {RULES: [rule]}
+
+
+def _match_rule(cel: str, pattern: str) -> Json:
+    return {"rule": cel.format(pattern), "message": REMEDIES[pattern]}
 
 
 def _shape(schema: Json, source: Source, at: str) -> Json:
@@ -133,8 +149,16 @@ def _object(schema: Json, source: Source, at: str) -> Json:
         required = sorted(schema.get("required", ()))
         return {"properties": fields, **({"required": required} if required else {})}
     if isinstance(schema.get("additionalProperties"), dict):
-        return {"additionalProperties": _converted(schema["additionalProperties"], source, f"{at}[]")}
+        return {"additionalProperties": _converted(schema["additionalProperties"], source, f"{at}[]"), **_keys(schema)}
     return anything()
+
+
+def _keys(schema: Json) -> Json:
+    """Return the rule for the keys of a map, because no keyword of a CRD is about them; empty: any will do."""
+    if "propertyNames" not in schema:
+        return {}
+    pattern, limit = schema["propertyNames"]["pattern"], schema["propertyNames"]["maxLength"]
+    return {RULES: [_match_rule(f"self.all(key, size(key) <= {limit} && key.matches(r'{{}}'))", pattern)]}
 
 
 def _integer_format(schema: Json) -> str:

@@ -19,6 +19,7 @@ from modelyard.core.embedded import (
     SecurityContext,
     Toleration,
 )
+from modelyard.core.pod_fields import Annotations, Image, Labels, ObjectName
 from modelyard.core.resources import Resource
 from modelyard.engines.llamacpp import RopeScaling
 from modelyard.engines.personaplex import PersonaPlexConfig
@@ -47,8 +48,6 @@ Amount = Annotated[str, Meta(max_length=32)]
 """A quantity; `rules.py` says so in words. Empty means absent: Helm templates write that."""
 Word = Annotated[str, Meta(max_length=128 * 1024)]
 """What Linux takes as one argument: a chat template or a script may be one."""
-Note = Annotated[str, Meta(max_length=256 * 1024)]
-"""As much as Kubernetes takes in all annotations of one pod: injectors read whole templates from them."""
 Words = tuple[Word, ...]
 MANY = 1024
 """More than a person writes by hand; a large model may have an override for each of its hundreds of tensors."""
@@ -168,11 +167,7 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     ] = None
 
     image: Annotated[
-        str,
-        Meta(
-            description="The container image. Left out: the engine's own; generic and personaplex have none.",
-            max_length=1024,
-        ),
+        Image, Meta(description="The container image. Left out: the engine's own; generic and personaplex have none.")
     ] = ""
     image_pull_secrets: Annotated[
         tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
@@ -195,21 +190,17 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     priority: Annotated[
         Priority, Meta(description="Who gets GPUs first: the pods have the PriorityClass llmkube-PRIORITY.")
     ] = "normal"
-    priority_class_name: Annotated[
-        str, Meta(description="Another PriorityClass; it wins over priority.", max_length=253)
-    ] = ""
-    node_selector: Annotated[dict[str, str], Meta(description="Labels that a node must have.")] = {}
+    priority_class_name: Annotated[ObjectName, Meta(description="Another PriorityClass; it wins over priority.")] = ""
+    node_selector: Annotated[Labels, Meta(description="Labels that a node must have.")] = {}
     tolerations: Annotated[
         tuple[Toleration, ...],
         Meta(
             description="Taints that a node may have. The taint of the GPU resource is tolerated anyway.", max_length=64
         ),
     ] = ()
-    runtime_class_name: Annotated[
-        str, Meta(description="The RuntimeClass of the pods, such as nvidia.", max_length=253)
-    ] = ""
-    pod_labels: Annotated[dict[str, str], Meta(description="More labels of the pods. Ours win.")] = {}
-    pod_annotations: Annotated[dict[str, Note], Meta(description="Annotations of the pods.")] = {}
+    runtime_class_name: Annotated[ObjectName, Meta(description="The RuntimeClass of the pods, such as nvidia.")] = ""
+    pod_labels: Annotated[Labels, Meta(description="More labels of the pods. Ours win.")] = {}
+    pod_annotations: Annotated[Annotations, Meta(description="Annotations of the pods.")] = {}
     pod_security_context: Annotated[
         PodSecurityContext | None,
         Meta(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.quantities import quantity
 from modelyard.kinds.contract import Rule
+from modelyard.kinds.shared.probe_rules import probe_rules
 
 if TYPE_CHECKING:
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
@@ -101,10 +102,17 @@ _SCALING_RULES = (
     ),
 )
 
+_PROBE_RULES = (
+    *probe_rules("spec.probeOverrides.startup", lambda spec: spec.probe_overrides.startup),
+    *probe_rules("spec.probeOverrides.liveness", lambda spec: spec.probe_overrides.liveness),
+    *probe_rules("spec.probeOverrides.readiness", lambda spec: spec.probe_overrides.readiness, readiness=True),
+)
+
 RULES = (
     _name_rule(),
     _image_rule(),
     *(_amount_rule(name) for name in ("cpu", "memory", "hostMemory", "gpuMemory", "ephemeralStorage")),
     _cache_rule(),
     *_SCALING_RULES,
+    *_PROBE_RULES,
 )

@@ -15,6 +15,7 @@ from modelyard.core.embedded import (
     ResourceRequirements,
     SecurityContext,
 )
+from modelyard.core.pod_fields import Image
 from modelyard.core.quantities import DURATION_PATTERN, seconds
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
@@ -61,9 +62,9 @@ class Server(Struct, frozen=True, rename="camel"):
 class McpSpec(Struct, frozen=True, rename="camel"):
     """A tool server that speaks the Model Context Protocol over HTTP."""
 
-    image: Annotated[
-        str, Meta(description="The container image. node:lts needs server.command.", min_length=1, max_length=1024)
-    ] = "node:lts"
+    image: Annotated[Image, Meta(description="The container image. node:lts needs server.command.", min_length=1)] = (
+        "node:lts"
+    )
     replicas: Annotated[
         int, Meta(description="How many pods. With hpa enabled: how many to start with; 0 for none.", ge=0, le=1000)
     ] = 1
