@@ -145,6 +145,23 @@ async def test_it_becomes_ready_with_one_write_and_a_dead_upstream_costs_no_more
 
 
 @pytest.mark.usefixtures("curious")
+async def test_a_source_without_the_file_fails_the_model_until_it_has_it(
+    cluster: Cluster, namespace: str, recorder: Recorder, upstream: Upstream
+) -> None:
+    upstream.status = 404
+    await create(cluster.controlplane.admin, namespace, source=upstream.url)
+    found = await until(recorder, namespace, phase="Failed")
+    assert condition(found, "Ready")["reason"] == "ModelSourceNotFound"
+    assert "HTTP 404; check the spelling of spec.source" in condition(found, "Ready")["message"]
+    await expect_writes(cluster.controlplane.audit_log, namespace, {"patch models/status": 2})
+    upstream.status = 200
+    await until_drifted(recorder, namespace, "False")
+    phases = [version.status.get("phase") for version in recorder.history(MODEL.resource, namespace, "tiny")]
+    assert list(dict.fromkeys(filter(None, phases))) == ["Ready", "Failed"]
+    assert phases[-1] == "Ready"
+
+
+@pytest.mark.usefixtures("curious")
 async def test_a_look_at_upstream_tells_size_version_and_header(
     cluster: Cluster, namespace: str, recorder: Recorder, upstream: Upstream
 ) -> None:

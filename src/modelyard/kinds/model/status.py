@@ -1,4 +1,6 @@
-"""The status of a Model. Ready means that it can be served; WeightsPresent says whether its weights are there."""
+"""The status of a Model. Ready means that it can be served, as far as is known; WeightsPresent says whether its weights
+are there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.conditions import Condition, Problem, condition
+from modelyard.core.conditions import Condition, Problem, Truth, condition
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import Claim, Hub, Local, cache_key, parse
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.decide import ModelDecision
 
 _PROGRESSING = (ModelPhase.PENDING, ModelPhase.DOWNLOADING)
+_SOURCE_FAULTS = frozenset(
+    {
+        Reason.MODEL_SOURCE_INVALID,
+        Reason.MODEL_SOURCE_UNAUTHORIZED,
+        Reason.MODEL_SOURCE_NOT_FOUND,
+        Reason.MODEL_SOURCE_UNTRUSTED,
+        Reason.MODEL_SOURCE_REFUSED,
+        Reason.MODEL_CHECKSUM_MISMATCH,
+    }
+)
+"""Failed downloads that are the fault of the Model, and not of a volume, a node or the network."""
 
 
 class ModelState(Struct, frozen=True):
@@ -44,6 +57,8 @@ def summarise(model: Object[ModelSpec], seen: Seen, outcome: Outcome, decision: 
     state = model_state(model.spec, seen, outcome, decision.stage, reported.problem)
     present = confirmed_by_job(reported) if state.reason is Reason.MODEL_PREFETCHED else reported
     known = upstream.compare(model, seen, present)
+    if state.phase is ModelPhase.READY:
+        state = state_of_source(state, present, known.condition)
     learned = size_text(known.baseline.length) if known.baseline.length else "0"
     return ModelStatus(
         phase=state.phase,
@@ -122,6 +137,25 @@ def model_state(
 
 def _problem_state(phase: ModelPhase, problem: Problem) -> ModelState:
     return ModelState(phase, problem.reason, problem.text, degraded=problem.reason in PROBLEMS)
+
+
+def state_of_source(state: ModelState, present: Presence, drift: Condition) -> ModelState:
+    """Return the state of a Model that could be served, given what pods and the operator have found at its source.
+
+    No service waits because of it, so that pods with credentials that the operator lacks can prove it wrong.
+    """
+    gone, found = drift.reason == Reason.UPSTREAM_NOT_FOUND, drift.status is not Truth.UNKNOWN
+    if present.confirmed:
+        both = f"pods serve the weights that were fetched before, but the source no longer has them: {drift.message}"
+        return msgspec.structs.replace(state, message=both) if gone else state
+    if gone:
+        return ModelState(ModelPhase.FAILED, Reason.MODEL_SOURCE_NOT_FOUND, drift.message, degraded=True)
+    said = present.condition
+    # It has come back since pods did not find it, and perhaps no pod is left to say so.
+    is_back = said.reason == Reason.MODEL_SOURCE_NOT_FOUND and found
+    if said.reason in _SOURCE_FAULTS and not is_back:
+        return ModelState(ModelPhase.FAILED, Reason(said.reason), said.message, degraded=True)
+    return state
 
 
 def available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:

@@ -126,14 +126,13 @@ def _pod_fingerprint(spec: ModelSpec, present: Presence) -> Fingerprint | None:
 
 
 def _without_answer(spec: ModelSpec, answer: Answer | None, before: Upstream) -> Upstream:
-    """Return what was known before; a failure is reported only if nothing was."""
-    if answer and isinstance(parse(spec.source), Local):
-        # No network is in between: the file is gone, and pods go on with the copy in the cache.
+    """Return what was known before, or that the source is gone; another failure counts only if nothing was known."""
+    # Of a local file every failure counts, because no network is in between.
+    gone = answer and (answer.reason is Reason.UPSTREAM_NOT_FOUND or isinstance(parse(spec.source), Local))
+    if answer and (gone or (before.changed_at is None and answer.reason in _REPORTED_FAILURES)):
         return _with_condition(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
-    if before.changed_at is not None or (answer is None and before.condition.reason in _REPORTED_FAILURES):
+    if before.changed_at is not None or before.condition.reason in _REPORTED_FAILURES:
         return before
-    if answer and answer.reason in _REPORTED_FAILURES:
-        return _with_condition(before, condition(TYPE, Truth.UNKNOWN, answer.reason, answer.message))
     return _with_condition(before, _unknown())
 
 
