@@ -130,8 +130,7 @@ async def test_a_bug_shows_on_its_object_and_stops_nobody_else(
         found = await recorder.wait_for(
             WIDGET, namespace, "broken", lambda item: condition(item, "Ready").get("reason") == "InternalError"
         )
-        assert "ZeroDivisionError" in condition(found, "Ready")["message"]
-        assert "on purpose" not in condition(found, "Ready")["message"]
+        assert "because of an error of its own; see the operator's log" in condition(found, "Ready")["message"]
         await _create(cluster, namespace, "fine")
         await recorder.wait_for(WIDGET, namespace, "fine", _is_ready)
         await cluster.controlplane.admin.patch(WIDGET.path(namespace, "broken"), {"spec": {"explode": False}})

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 HIDDEN_RETRIES: Final = 3
 """After so many failures in a row, the status reports them. Most are over by then, and need no write."""
 
+_INTERNAL_ERROR: Final = Problem(
+    Reason.INTERNAL_ERROR,
+    "Modelyard failed on this object, because of an error of its own",
+    "see the operator's log, and please report it",
+)
+
 _log = structlog.get_logger()
 
 
@@ -88,9 +94,9 @@ class Controller:
             self._log_failure(item, outcome, error)
             if not self._is_hidden(item, outcome):
                 await self._report_problem(item, outcome.problem)
-        except Exception as error:
+        except Exception:
             _log.exception("internal error", kind=item.kind, object=str(item.key))
-            outcome = Outcome(problem=_internal_error(error), retry=True, retry_after=1.0)
+            outcome = Outcome(problem=_INTERNAL_ERROR, retry=True, retry_after=1.0)
             await self._report_problem(item, outcome.problem)
         self._metrics.reconciled(item.kind, _outcome_label(outcome), time.perf_counter() - began)
         self._schedule(item, outcome)
@@ -242,14 +248,6 @@ class Controller:
 
     def _now(self) -> str:
         return timestamp(self._clock.now())
-
-
-def _internal_error(error: Exception) -> Problem:
-    return Problem(
-        Reason.INTERNAL_ERROR,
-        f"Modelyard failed on this object ({type(error).__name__})",
-        "see the operator's log, and please report it",
-    )
 
 
 def _skipped_finalizer_note(error: SpecInvalid) -> str:

@@ -64,10 +64,23 @@ async def run_handler(action: Action, access: ContainerAccess, seconds: float) -
             await _run_handler(action, access)
     except TimeoutError:
         raise ProbeFailed(f"no answer within {seconds:g} s") from None
-    except (ConnectionRefusedError, aiohttp.ClientConnectorError):
-        raise ProbeFailed(f"nothing listens on port {_dialled(action, access)}") from None
     except (OSError, aiohttp.ClientError) as error:
-        raise ProbeFailed(type(error).__name__) from error
+        raise ProbeFailed(_in_words(error, _dialled(action, access))) from error
+
+
+def _in_words(error: OSError | aiohttp.ClientError, port: int | None) -> str:
+    match error:
+        case aiohttp.ClientSSLError():
+            return f"port {port} does not speak TLS"
+        case ConnectionRefusedError() | aiohttp.ClientConnectorError():
+            return f"nothing listens on port {port}"
+        case aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return f"port {port} closed the connection without an answer"
+        case OSError() if error.strerror:
+            return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
+            return f"port {port} does not speak HTTP"
+    return f"port {port} cannot be asked"
 
 
 def _dialled(action: Action, access: ContainerAccess) -> int | None:
