@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+WRITTEN = 1_800_000_000
+UNTIL = "until 2027-01-15T08:00:00Z"
+
+
 def pod(state: Path, uid: str, **logs: str) -> PodFolder:
     folder = PodFolder(state, uid)
     folder.make(PodName("default", f"yard-{uid}", "yard"))
     container = folder.container("llama-server")
     container.make()
     (folder.volume("secret")).mkdir()
-    container.log.write_text(logs.get("log", ""))
-    container.previous_log.write_text(logs.get("previous", ""))
+    for file, text in ((container.log, logs.get("log", "")), (container.previous_log, logs.get("previous", ""))):
+        file.write_text(text)
+        os.utime(file, (WRITTEN, WRITTEN))
     return folder
 
 
@@ -38,14 +44,15 @@ def test_while_the_machine_runs_earlier_runs_and_deleted_pods_have_ended(tmp_pat
     pod(tmp_path, "b", log="runs\n", previous="crashed\n")
     pod(tmp_path, "a", log="was deleted\n").remove()
     assert shown(tmp_path) == (
-        "==> pod/yard-a/llama-server <==\nwas deleted\n==> pod/yard-b/llama-server, the run before <==\ncrashed\n"
+        f"==> pod/yard-a/llama-server, {UNTIL} <==\nwas deleted\n"
+        f"==> pod/yard-b/llama-server, the run before, {UNTIL} <==\ncrashed\n"
     )
     assert shown(tmp_path, "other") == ""
 
 
 def test_of_a_machine_that_is_stopped_everything_has_ended(tmp_path: Path) -> None:
     pod(tmp_path, "b", log="ran\n")
-    assert shown(tmp_path, is_running=False) == "==> pod/yard-b/llama-server <==\nran\n"
+    assert shown(tmp_path, is_running=False) == f"==> pod/yard-b/llama-server, {UNTIL} <==\nran\n"
 
 
 def test_of_deleted_pods_the_logs_of_the_last_few_are_kept_and_nothing_else(tmp_path: Path) -> None:
@@ -66,4 +73,4 @@ def test_the_command_shows_them_when_nothing_runs(tmp_path: Path, capfdbinary: p
         commands.logs("yard", "default", folder.path, follow=False, previous=True)
     pod(folder.path, "b", log="ran\n")
     commands.logs("yard", "default", folder.path, follow=False)
-    assert capfdbinary.readouterr().out == b"==> pod/yard-b/llama-server <==\nran\n"
+    assert capfdbinary.readouterr().out == f"==> pod/yard-b/llama-server, {UNTIL} <==\nran\n".encode()

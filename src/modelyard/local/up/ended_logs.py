@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from modelyard.core import names
+from modelyard.core.times import timestamp
 from modelyard.local.node.server.log_rotation import first_kept_byte
 from modelyard.local.node.storage.pod_folders import ContainerFolder, ended_folder, pods_folder, read_pod_name
 
@@ -26,6 +28,11 @@ class EndedLog(Struct, frozen=True):
 
     title: str
     file: Path
+
+    @property
+    def until(self) -> str:
+        """When the last line was written. When the others were is known only while the machine runs."""
+        return timestamp(datetime.fromtimestamp(self.file.stat().st_mtime, UTC))
 
 
 def find_ended_logs(state: Path, namespace: str, name: str, *, is_running: bool) -> list[EndedLog]:
@@ -57,9 +64,9 @@ def _of_pod(folder: Path, namespace: str, name: str, *, is_over: bool) -> Iterat
 
 
 def write_logs(logs: list[EndedLog], output: BinaryIO) -> None:
-    """Write logs one after the other, each below its title."""
+    """Write logs one after the other, each below its title and the time of its last line."""
     for log in logs:
-        output.write(f"==> {log.title} <==\n".encode())
+        output.write(f"==> {log.title}, until {log.until} <==\n".encode())
         with log.file.open("rb") as stream:
             stream.seek(first_kept_byte(stream.fileno()))
             while piece := stream.read(_PIECE):

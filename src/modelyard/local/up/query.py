@@ -77,6 +77,8 @@ async def log_command(folder: StateFolder, namespace: str, name: str, *, follow:
         f"--selector={selector}",
         "--all-containers",
         "--prefix",
+        # Engines write no times, and what happened when is the first question to a log.
+        "--timestamps",
         "--tail=-1",
         f"--max-log-requests={_SELECTED}",
         # The log of a container that waits is an error, which must not hide the logs of the others.
