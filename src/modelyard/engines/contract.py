@@ -59,6 +59,8 @@ class Place(Struct, frozen=True):
     """The path or id of the draft model, for speculative decoding."""
     draft_revision: str = ""
     """Of a draft model that is an id: which version of the repository; empty: its main one."""
+    names: tuple[str, ...] = ()
+    """What else clients may call the model, for an engine with a `names_flag`."""
     default_image: bool = True
     """Whether the engine's own image runs, whose flags are known; False: an image that the user chose."""
 
@@ -87,6 +89,8 @@ class Engine(Struct, frozen=True):
     """The default image; empty when the user has to name one."""
     health: str = ""
     """The path of its HTTP probes; empty: probes only open the port."""
+    names_flag: str = ""
+    """The flag that tells it by which names its model may be called; empty: it takes any."""
     metric: str = ""
     """The Prometheus metric to scale by; empty: it has none."""
     user: int | None = None

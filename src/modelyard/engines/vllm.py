@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 IMAGE: Final = "vllm/vllm-openai:v0.20.0"
+NAMES_FLAG: Final = "--served-model-name"
 
 _GONE_BACKENDS: Final = frozenset({"XFORMERS", "TORCH_SDPA"})
 """TORCH_SDPA is still a name there, but only for the vision part of a model."""
@@ -124,10 +125,21 @@ def _address(options: VllmOptions, place: Place) -> Args:
     host = None if names(options.extra_args, "--host") else EVERYWHERE
     return (
         *((place.model,) if place.model else ()),
+        *_served_names(options, place),
         *flag("--host", host),
         *flag("--port", place.port),
         *flag("--revision", place.revision),
     )
+
+
+def _served_names(options: VllmOptions, place: Place) -> Args:
+    """Return the names of the model, the one that vLLM gives it first: answers and metrics are called by that.
+
+    Flags have to follow: it takes every word up to the next one for a name.
+    """
+    if not place.model or not place.names or names(options.extra_args, NAMES_FLAG):
+        return ()
+    return (NAMES_FLAG, *dict.fromkeys((place.model, *place.names)))
 
 
 def _config(config: VllmConfig, place: Place) -> Args:
@@ -253,6 +265,7 @@ ENGINE: Final = Engine(
     launch=launch,
     image=lambda _: IMAGE,
     health="/health",
+    names_flag=NAMES_FLAG,
     metric="vllm:num_requests_running",
     user=1000,
     shared_memory=True,

@@ -40,4 +40,4 @@ def decide(service: Object[InferenceServiceSpec], seen: Seen) -> ServiceDecision
     """Return the decision of one InferenceService."""
     main, draft = references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)
     problem = references.find_problem(service.spec, (main, draft), seen)
-    return ServiceDecision(main, problem, None if problem else resolve_pod(service, main, draft, seen.policy))
+    return ServiceDecision(main, problem, None if problem else resolve_pod(service, main, draft, seen))
