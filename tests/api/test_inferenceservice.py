@@ -255,6 +255,22 @@ async def test_a_stranger_under_the_deployments_name_is_left_alone_and_reported(
     await until_service(recorder, namespace, after=await edit_service(admin, namespace, replicas=2))
 
 
+async def test_a_service_that_no_client_can_reach_is_not_ready_until_one_can(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin, path = cluster.controlplane.admin, f"{SERVICE.path(namespace, 'chat')}/status"
+    await create_pair(admin, namespace)
+    await until_service(recorder, namespace)
+    # As the proxy of one machine writes it.
+    said = {"type": names.REACHABLE, "status": "False", "reason": "AddressInUse", "message": "it is taken; end it"}
+    taken = {"conditions": [{**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    await admin.patch(path, {"status": taken})
+    found = await recorder.wait_for(SERVICES, namespace, "chat", says("NoAnswer"))
+    assert "the Service cannot be reached: it is taken; end it, or change" in condition(found, "Ready")["message"]
+    await admin.patch(path, {"status": {"conditions": []}})
+    await recorder.wait_for(SERVICES, namespace, "chat", lambda item: condition(item, "Ready")["status"] == "True")
+
+
 async def test_what_llmkube_made_is_taken_over_and_pruned_without_a_dip(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:

@@ -50,7 +50,7 @@ def situations() -> list[PhaseFacts]:
             complete=ready == wanted > 0,
         )
         for model, obstacle, trouble, shortage, wanted, ready, left, applied in mixtures
-        if ready <= max(wanted, left) and not (ready == wanted > 0 and (trouble or shortage))
+        if ready <= max(wanted, left) and not (ready == wanted > 0 and (trouble is PASSES or shortage))
     ]
 
 

@@ -18,6 +18,9 @@ REPLICAS: Final = "modelyard.dev/replicas"
 PAUSED: Final = "modelyard.dev/paused"
 FINALIZER: Final = "modelyard.dev/finalize"
 
+REACHABLE: Final = "modelyard.dev/Reachable"
+"""The condition of a Service that a proxy cannot listen for. Without it, the Service can be reached."""
+
 FIELD_MANAGER: Final = "modelyard"
 
 _LABEL_LIMIT: Final = 63

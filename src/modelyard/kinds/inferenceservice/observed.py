@@ -18,7 +18,7 @@ from modelyard.core.diff import first_difference
 from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import RequeueAfter
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS
+from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts
@@ -140,10 +140,11 @@ def phase_facts(
     complete = rollout.complete and rollout.wanted > 0 and not preempted
     busy = rollout.wanted > 0 and not complete
     outside = decision.on_a_mac
+    pod_problem = _pod_problem(service, seen, rollout, pods, preempted=preempted) if busy else None
     return PhaseFacts(
         model=model,
         obstacle=None if model else outcome.problem,
-        trouble=_pod_problem(service, seen, rollout, pods, preempted=preempted) if busy else None,
+        trouble=pod_problem or (workloads.service_problem(seen.one(Owned(SERVICE))) if rollout.wanted else None),
         shortage=shortage(pods) if busy else None,
         refused=busy and _refusal(service, seen, rollout) is not None,
         outside_cluster=outside,

@@ -36,7 +36,7 @@ class PhaseFacts(Struct, frozen=True):
     obstacle: Problem | None = None
     """What kept the plan from being carried out; None: nothing."""
     trouble: Problem | None = None
-    """What keeps pods from serving; None: nothing."""
+    """What keeps pods from serving, or clients from reaching them; None: nothing."""
     shortage: Problem | None = None
     """Set if a pod waits for GPUs."""
     outside_cluster: bool = False

@@ -18,7 +18,7 @@ from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServic
 from modelyard.kinds.inferenceservice.ignored_fields import conditions as field_conditions
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts, ServicePhase, Verdict
-from modelyard.kinds.shared import autoscale, fetch_report, scheduling
+from modelyard.kinds.shared import autoscale, fetch_report, scheduling, workloads
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
@@ -47,7 +47,8 @@ def summarise(
     pods = observed.observe_pods(seen)
     known = observed.phase_facts(service, seen, decision, outcome, pods)
     verdict = phases.decide_phase(known)
-    deployment, address = seen.one(Owned(DEPLOYMENT)), endpoint(service, seen.one(Owned(SERVICE)))
+    deployment, child = seen.one(Owned(DEPLOYMENT)), seen.one(Owned(SERVICE))
+    reachable = child is not None and workloads.service_problem(child) is None
     waiting = pods.waiting if known.wanted else None
     return InferenceServiceStatus(
         phase=verdict.phase,
@@ -55,7 +56,7 @@ def summarise(
         replicas=replicas(known, deployment),
         desired_replicas=known.wanted,
         selector=selector(deployment),
-        endpoint=address,
+        endpoint=endpoint(service, child),
         model_ready=known.model is None,
         effective_priority=priority(service, seen),
         scheduling_status=scheduling_status(verdict, waiting),
@@ -64,7 +65,7 @@ def summarise(
         queue_position=gpu_queue.position(service, seen) if verdict.phase is ServicePhase.WAITING_FOR_GPU else 0,
         conditions=(
             condition("Ready", verdict.phase is ServicePhase.READY, verdict.why.reason, verdict.why.message),
-            available(known, verdict, reachable=bool(address)),
+            available(known, verdict, reachable=reachable),
             progressing(known, verdict, fetch_progress.progress(service, seen)),
             degraded(known, verdict),
             *gpus(known, pods, deployment),
@@ -118,7 +119,7 @@ def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) ->
 
 
 def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condition:
-    """Return the condition Available: whether a pod is ready and the Service exists."""
+    """Return the condition Available: whether a pod is ready and the Service can be reached."""
     if known.ready and reachable:
         return condition(
             "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count

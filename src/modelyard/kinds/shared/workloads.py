@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core import names
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, stored_condition
 from modelyard.core.diff import fingerprint
 from modelyard.core.plan import Child, Replicas
 from modelyard.core.reasons import Reason
@@ -100,6 +101,15 @@ def service(
         "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}],
     }
     return child(SERVICE, name, labels, {"spec": spec})
+
+
+def service_problem(stored: Stored | None) -> Problem | None:
+    """Return why a Service cannot be reached, as the proxy of its machine says; None: it can, as far as is known."""
+    said = stored_condition(stored.status, names.REACHABLE) if stored else {}
+    if said.get("status") != Truth.FALSE:
+        return None
+    message, _, remedy = str(said.get("message", "")).rpartition("; ")
+    return Problem(Reason.NO_ANSWER, f"the Service cannot be reached: {message}", f"{remedy}, or change the port")
 
 
 def read_rollout(stored: Stored | None) -> Rollout:

@@ -18,6 +18,7 @@ from modelyard.local.controlplane import ControlPlane
 from modelyard.local.node.proxy.addresses import HostPort, PodAddress, PodAddresses
 from modelyard.local.node.proxy.service_dns import resolve_names
 from modelyard.local.node.proxy.service_proxy import ServiceProxy
+from modelyard.local.ports import is_free
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 60.0
 _PORT = 8080
+_NODE_PORTS = range(30000, 32768)
 _PODS = "/api/v1/namespaces/default/pods"
 _SERVICES = "/api/v1/namespaces/default/services"
 
@@ -183,6 +185,24 @@ async def test_a_service_that_is_deleted_listens_no_more(machine: Machine) -> No
 async def test_a_node_port_is_reached_at_the_first_loopback_address(machine: Machine) -> None:
     async with machine.service("offered", type="NodePort") as spec, machine.pod("offered") as pod:
         await _until(lambda: _answer(HostPort("127.0.0.1", spec["ports"][0]["nodePort"])), pod)
+
+
+@pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])
+async def test_a_service_that_can_listen_nowhere_says_so_until_it_can(machine: Machine) -> None:
+    async def told() -> list[tuple[str, str, str]]:
+        status = (await machine.plane.admin.get(f"{_SERVICES}/nowhere"))["status"]
+        return [(one["type"], one["status"], one["message"]) for one in status.get("conditions", ())]
+
+    port = next(port for port in _NODE_PORTS if is_free(port))
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", port))
+        holder.listen()
+        ports = [{"port": _PORT, "nodePort": port}]
+        async with machine.service("nowhere", type="NodePort", ports=ports), machine.pod("nowhere"):
+            why = f"nothing can listen on 127.0.0.1:{port}: Address already in use; end the program that uses the port"
+            await _until(told, [("modelyard.dev/Reachable", "False", why)])
+            holder.close()
+            await _until(told, [])
 
 
 @pytest.mark.parametrize("machine", [True], indirect=True, ids=["many addresses"])

@@ -1,4 +1,5 @@
-"""Events of type Warning about a Service whose port another program uses, as `kubectl describe service` shows them.
+"""Events of type Warning about a Service whose port another program uses, as `kubectl describe service` shows them, and
+the condition of one that can listen nowhere, which the operator reads.
 
 Pure; `service_proxy` sends them.
 """
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from modelyard.core import events
 from modelyard.core.events import Reporter
+from modelyard.core.names import REACHABLE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,6 +35,22 @@ def moved(wanted: HostPort, address: HostPort) -> ServiceWarning:
         f"reached at {address}. End that program, or change the port of the Service"
     )
     return ServiceWarning("PortInUse", note)
+
+
+def changed_conditions(service: Stored, why: str, now: str) -> list[Json] | None:
+    """Return the conditions that say why a Service cannot be reached; None: it says so already.
+
+    `why` is empty for one that can be reached, which has no such condition.
+    """
+    # Most Services never had it, and their status need not be decoded.
+    if not why and REACHABLE.encode() not in service.parts.get("status", b""):
+        return None
+    before = service.status.get("conditions", [])
+    if any(entry["type"] == REACHABLE and entry["message"] == why for entry in before):
+        return None
+    others = [entry for entry in before if entry["type"] != REACHABLE]
+    said = {"type": REACHABLE, "status": "False", "reason": "AddressInUse", "message": why, "lastTransitionTime": now}
+    return [*others, said] if why else others
 
 
 def service_event(service: Stored, warning: ServiceWarning, moment: datetime) -> Json:

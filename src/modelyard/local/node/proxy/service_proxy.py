@@ -2,7 +2,7 @@
 
 `up.machine` runs it beside the node. It follows Services and EndpointSlices, and keeps one `Forwarder` per port. While
 the API server is away everything stays as it was. A Service whose address another program uses gets another port, and
-an Event that says so.
+an Event that says so; one that can listen nowhere also gets a condition.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import structlog
 from modelyard.core.resources import EVENT, SERVICE, Key, Resource
 from modelyard.kube.errors import KubeError
 from modelyard.kube.watch import Target, follow
+from modelyard.local.clock import timestamp
 from modelyard.local.node.proxy.addresses import MANY, HostPort
 from modelyard.local.node.proxy.forwarder import AddressInUse, Forwarder
 from modelyard.local.node.proxy.routes import Route, routes
-from modelyard.local.node.proxy.service_events import ServiceWarning, moved, service_event
+from modelyard.local.node.proxy.service_events import ServiceWarning, changed_conditions, moved, service_event
 from modelyard.local.retry import pause
 from modelyard.local.store import Store
 
@@ -110,6 +111,19 @@ class ServiceProxy:
             if self._services.is_filled and self._slices.is_filled:
                 self._synced.set()
             await self._send_warnings(client)
+            await self._write_conditions(client)
+
+    async def _write_conditions(self, client: Client) -> None:
+        """Say on each Service that it can listen nowhere, and no longer say so when it can."""
+        unreachable = self.unreachable
+        for key, service in tuple(self._services.items.items()):
+            conditions = changed_conditions(service, unreachable.get(key, ""), timestamp())
+            if conditions is None:
+                continue
+            try:
+                await client.merge_patch(SERVICE, key, {"status": {"conditions": conditions}}, "status")
+            except KubeError as error:
+                _log.warning("condition is not written", service=str(key), error=str(error))
 
     async def _send_warnings(self, client: Client) -> None:
         """Send an Event about each Service that listens elsewhere than its port says, or nowhere; once."""
