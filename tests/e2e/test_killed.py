@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
+from modelyard.local.raw_client import RawClient
 from tests.e2e.yards import NAMED, SECONDS, Yard, condition, running_yard
 
 if TYPE_CHECKING:
@@ -46,7 +48,9 @@ async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_l
     uids = await yard.kubectl("get", *names)
     assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
     await yard.until_nothing_runs()
-    await yard.start()
+    await yard.begin()
+    await never_ready_without_a_node(yard, "yard")
+    await yard.until_settled()
     assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
     # The next start need not wait for what a killed one has left.
     async with running_yard(yard.path) as again:
@@ -54,6 +58,23 @@ async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_l
         note = "jsonpath={.metadata.annotations.written}"
         assert await again.kubectl("get", "inferenceservice", "yard", "-o", note) == "last"
         assert (await again.ask("yard")).startswith(NAMED["yard"])
+
+
+async def never_ready_without_a_node(yard: Yard, name: str) -> None:
+    """Ask again and again how a service is, until the node runs: before, its processes cannot."""
+    admin, asked = RawClient(yard.folder.kubeconfig), 0
+    await yard.until_said("definitions: ready")
+    try:
+        while True:
+            body = await admin.get(INFERENCE_SERVICE.resource.path("default", name))
+            # What the screen says of a node that runs.
+            if "GiB of memory" in yard.output.read_text():
+                break
+            asked += 1
+            assert condition(body)["status"] == "False", "it is Ready, and its address refuses"
+    finally:
+        await admin.close()
+    assert asked
 
 
 async def test_what_served_before_does_not_count_while_the_controllers_have_not_seen_this_start(
