@@ -12,11 +12,22 @@ from modelyard.core.objects import Stored
 from modelyard.core.source import Local, parse
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
-from modelyard.local.up.default_manifests import YARD, documents_for_source, documents_for_sources, keep_yard
+from modelyard.kinds.model import MODEL
+from modelyard.local.up.default_manifests import (
+    YARD,
+    documents_for_source,
+    documents_for_sources,
+    keep_yard,
+    moved_yard,
+)
 from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def never(_: str) -> bool:
+    return False
 
 
 @pytest.mark.parametrize(
@@ -56,6 +67,29 @@ def test_our_own_model_is_kept_in_the_state_folder(tmp_path: Path) -> None:
     assert documents_for_source(str(kept))[0].body["metadata"]["name"] == "yard"
 
 
+@pytest.mark.parametrize(
+    ("source", "name", "is_mended"),
+    [
+        ("/before/models/yard.gguf", "yard", True),
+        ("file:///before/models/yard.gguf", "yard", True),
+        ("/before/models/yard.gguf", "mine", False),
+        ("/before/yard.gguf", "yard", False),
+        ("https://example.com/models/yard.gguf", "yard", False),
+        (str(YARD), "yard", False),
+    ],
+)
+def test_our_own_model_follows_a_state_folder_that_was_moved(
+    tmp_path: Path, source: str, name: str, is_mended: bool
+) -> None:
+    stored = Stored.from_dict(
+        MODEL.resource, {"metadata": {"name": name, "namespace": "default"}, "spec": {"source": source}}
+    )
+    assert moved_yard([stored], tmp_path) == []
+    kept = keep_yard(tmp_path)
+    sources = [document.body["spec"]["source"] for document in moved_yard([stored], tmp_path)]
+    assert sources == ([str(kept)] if is_mended else [])
+
+
 def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.gguf").touch()
     monkeypatch.chdir(tmp_path)
@@ -79,7 +113,7 @@ def test_what_is_neither_a_file_nor_a_source_is_refused() -> None:
 
 
 def test_several_sources_are_served_unless_two_would_share_a_name() -> None:
-    made = documents_for_sources(["a/Small-GGUF", "b/Large-GGUF"])
+    made = documents_for_sources(["a/Small-GGUF", "b/Large-GGUF"], never)
     assert [document.body["metadata"]["name"] for document in made] == [*["small-gguf"] * 2, *["large-gguf"] * 2]
     with pytest.raises(BadManifest, match="a/Small-GGUF and b/small-gguf would both be called small-gguf; write"):
-        documents_for_sources(["a/Small-GGUF", "b/small-gguf"])
+        documents_for_sources(["a/Small-GGUF", "b/small-gguf"], never)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,8 @@ from modelyard.local.up.rows import Row
 from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
 from modelyard.local.up.state_folder import StateFolder, default_path
-from modelyard.local.up.user_manifests import read_files
-from modelyard.local.up.weights import Weights, list_weights, remove
+from modelyard.local.up.user_manifests import missing_files, read_files
+from modelyard.local.up.weights import Weights, are_kept, list_weights, remove
 from modelyard.manifests.documents import BadManifest, at_home
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def up(options: UpOptions) -> None:
     """
     folder, door_port = _folder(options.folder), options.door_port
     handed_over = detach.read_handed_over(options.handed_over) if options.handed_over else []
-    documents = [*handed_over, *read_files(options.files), *documents_for_sources(options.models)]
+    documents = [*handed_over, *_documents(options.files, options.models, folder)]
     rules = ImageTable.with_file(options.images) if options.images else None
     # Before anything is started: every child inherits it for the files that it writes.
     os.umask(0o077)
@@ -87,6 +88,15 @@ def up(options: UpOptions) -> None:
         screen = Screen(console())
         request = UpRequest(folder, rules or _kept_image_rules(folder), tuple(documents), door_port)
         uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
+
+
+def _documents(files: Sequence[str], models: Sequence[str], folder: StateFolder) -> list[Document]:
+    """Return what the user names, and say which files are missing, of which only the cache has the weights."""
+    is_kept = partial(are_kept, folder.path)
+    made = [*read_files(files, is_kept), *documents_for_sources(models, is_kept)]
+    for file in missing_files(made):
+        _say(f"there is no file {file}; its copy in the cache is served")
+    return made
 
 
 def _kept_image_rules(folder: StateFolder) -> ImageTable:
@@ -107,7 +117,7 @@ def _expect_ready(folder: StateFolder) -> None:
 def apply(files: Sequence[str], models: Sequence[str], path: Path | None) -> None:
     """Apply manifests to the `modelyard up` of a folder, and name each object that was applied."""
     folder = _folder(path)
-    documents = [*read_files(files), *documents_for_sources(models)]
+    documents = _documents(files, models, folder)
     if not documents:
         raise BadManifest("there is nothing to apply; name manifests with -f, or a source of weights with --model")
     with explained(folder.path):

@@ -6,17 +6,20 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from modelyard.core.resources import Key
 from modelyard.core.source import S3, Claim, Hub, Local, parse
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.files import private_folder, write_private
-from modelyard.local.up.user_manifests import check_file
+from modelyard.local.up.user_manifests import check_kept, missing_file
 from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from modelyard.core.objects import Stored
     from modelyard.core.source import Source
+    from modelyard.local.up.user_manifests import IsKept
 
 YARD: Final = Path(__file__).resolve().parents[2] / "data" / "yard.gguf"
 """Our own small model, which comes with the package."""
@@ -38,11 +41,26 @@ def keep_yard(state: Path) -> Path:
     return kept
 
 
-def documents_for_sources(sources: Sequence[str]) -> list[Document]:
+def moved_yard(items: Iterable[Stored], state: Path) -> list[Document]:
+    """Return the Model of our own model for a state folder that was moved; empty: it was not, or there is none."""
+    kept = state / "models" / YARD.name
+    made = documents_for_source(str(kept))[:1] if kept.is_file() else []
+    return [document for document in made if any(_has_lost(item, document, kept) for item in items)]
+
+
+def _has_lost(item: Stored, document: Document, kept: Path) -> bool:
+    """Whether an object is the Model of our own model, and names its file where the state folder was before."""
+    if (item.resource, item.meta.key) != (MODEL, Key("default", document.body["metadata"]["name"])):
+        return False
+    lost = missing_file(str(item.spec.get("source", "")))
+    return lost is not None and lost.parts[-2:] == kept.parts[-2:]
+
+
+def documents_for_sources(sources: Sequence[str], is_kept: IsKept) -> list[Document]:
     """Return a Model and an InferenceService for each source of weights; BadManifest when two would share a name."""
     made: dict[str, tuple[str, list[Document]]] = {}
     for source in sources:
-        documents = documents_for_source(source)
+        documents = documents_for_source(source, is_kept)
         name = documents[0].body["metadata"]["name"]
         if name in made:
             both = f"{made[name][0]} and {source}"
@@ -51,11 +69,15 @@ def documents_for_sources(sources: Sequence[str]) -> list[Document]:
     return [document for _, documents in made.values() for document in documents]
 
 
-def documents_for_source(source: str) -> list[Document]:
-    """Return a Model and an InferenceService for a source of weights; BadManifest when it is a file that is missing."""
-    text = _absolute(source)
-    check_file(text, _OPTION)
+def documents_for_source(source: str, is_kept: IsKept = lambda _: False) -> list[Document]:
+    """Return a Model and an InferenceService for a source of weights; BadManifest when it is a file that is missing.
+
+    `is_kept` tells of a source whether the weights are cached: then it may be missing.
+    """
+    text = _absolute(source, is_kept)
     meaning = parse(text)
+    if file := missing_file(text):
+        check_kept(text, file, _OPTION, is_kept)
     name = _name(_stem(meaning))
     model: Json = {"source": text, "format": "gguf"}
     service: Json = {"modelRef": name}
@@ -67,14 +89,14 @@ def documents_for_source(source: str) -> list[Document]:
     ]
 
 
-def _absolute(source: str) -> str:
+def _absolute(source: str, is_kept: IsKept) -> str:
     looks_like_a_path = source.startswith(("/", "./", "../", "~")) or "/" not in source
     if "://" in source or not (looks_like_a_path or Path(source).exists()):
         return source
-    file = Path(source).expanduser().absolute()
-    if not file.is_file():
+    file = Path(source).expanduser().absolute().resolve()
+    if not file.is_file() and not is_kept(str(file)):
         raise BadManifest(f"{_OPTION}: there is no file {file}; correct the path, or write org/repo or a URL")
-    return str(file.resolve())
+    return str(file)
 
 
 def _stem(source: Source) -> str:

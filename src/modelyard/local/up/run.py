@@ -18,7 +18,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.assets import find_programs
-from modelyard.local.up.default_manifests import documents_for_source, keep_yard
+from modelyard.local.up.default_manifests import documents_for_source, keep_yard, moved_yard
 from modelyard.local.up.machine import Machine, MachineSettings, running_machine
 from modelyard.local.up.screen import Screen, hints, report
 from modelyard.local.up.state_folder import StateFolder, UpRecord
@@ -82,7 +82,8 @@ class _Serving:
         self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._publish_places())
-            applied = await apply_all(self._machine.client, documents or self._first_documents())
+            moved = moved_yard(self._view.items, self._folder.path)
+            applied = await apply_all(self._machine.client, [*moved, *(documents or self._first_documents())])
             # Before the wait: it would settle on the objects of before, while a new one is still on its way to us.
             await self._view.has_seen(applied)
             early = group.create_task(self._tell_first())

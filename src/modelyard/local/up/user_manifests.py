@@ -12,31 +12,49 @@ from modelyard.manifests import documents
 from modelyard.manifests.documents import BadManifest, Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    IsKept = Callable[[str], bool]
 
 
-def read_files(names: Iterable[str]) -> list[Document]:
-    """Return all objects of these files; BadManifest when one names weights as a file that is missing."""
+def read_files(names: Iterable[str], is_kept: IsKept) -> list[Document]:
+    """Return all objects of these files; BadManifest when one names weights as a file that is missing.
+
+    `is_kept` tells of a source whether the weights are cached: then it may be missing.
+    """
     read = documents.read_files(names)
-    for document in read:
-        _check_weights(document)
+    for document, source in _sources(read):
+        if file := missing_file(source):
+            check_kept(source, file, f"{document.title}: spec.source", is_kept)
     return read
 
 
-def _check_weights(document: Document) -> None:
-    """Raise BadManifest for a Model whose file is missing. The operator finds out what else is wrong with it."""
-    body = document.body
-    spec = body.get("spec")
-    source = spec.get("source") if isinstance(spec, dict) else None
-    if (body["apiVersion"], body["kind"]) == (MODEL.api_version, MODEL.kind) and isinstance(source, str):
-        try:
-            check_file(source, f"{document.title}: spec.source")
-        except SpecInvalid:
-            return
+def missing_files(made: Iterable[Document]) -> list[Path]:
+    """Return the files that Models name and that do not exist."""
+    return [file for _, source in _sources(made) if (file := missing_file(source))]
 
 
-def check_file(source: str, what: str) -> None:
-    """Raise BadManifest for a source that is a file of this machine and is missing; `what` names the field."""
-    local = parse(source)
-    if isinstance(local, Local) and not Path(local.path).is_file():
-        raise BadManifest(f"{what}: there is no file {local.path}; correct the path, or put the weights there")
+def missing_file(source: str) -> Path | None:
+    """Return the file of this machine that a source names, if it does not exist; None: it does, or it is none."""
+    try:
+        local = parse(source)
+    except SpecInvalid:
+        # The API server says what is wrong with it.
+        return None
+    file = Path(local.path) if isinstance(local, Local) else None
+    return file if file and not file.is_file() else None
+
+
+def check_kept(source: str, file: Path, what: str, is_kept: IsKept) -> None:
+    """Raise BadManifest for a missing file whose weights are not cached either; `what` names the field."""
+    if not is_kept(source):
+        raise BadManifest(f"{what}: there is no file {file}; correct the path, or put the weights there")
+
+
+def _sources(made: Iterable[Document]) -> Iterator[tuple[Document, str]]:
+    for document in made:
+        body = document.body
+        spec = body.get("spec")
+        source = spec.get("source") if isinstance(spec, dict) else None
+        if (body["apiVersion"], body["kind"]) == (MODEL.api_version, MODEL.kind) and isinstance(source, str):
+            yield document, source

@@ -1,4 +1,4 @@
-"""The weights in the caches of a running `modelyard up`: which Model they belong to, and how large they are.
+"""The weights in the caches of a `modelyard up`: which Model they belong to, and how large they are.
 
 `commands` lists them, and removes those of deleted Models when the user asks for it. Nothing else ever does: weights
 that took hours to download outlive the Model, for the next one with the same source.
@@ -46,6 +46,11 @@ class Weights(Struct, frozen=True):
     def is_removable(self) -> bool:
         """Whether neither a Model nor a pod needs it."""
         return not self.models and not self.is_mounted
+
+
+def are_kept(state: Path, source: str) -> bool:
+    """Whether a cache of a state folder has all weights of a source. Nothing has to run."""
+    return any(load(folder) for folder in volume_folder(state, "").glob(f"*/{cache_key(source)}"))
 
 
 async def list_weights(client: Client, state: Path) -> list[Weights]:
