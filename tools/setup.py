@@ -28,14 +28,14 @@ def main() -> int:
         return _fail("Python's venv module is missing; install it with: apt-get install python3-venv")
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar=off"]
     try:
-        _install_locked([*pip, "--require-hashes", "-r", str(LOCK)])
+        install_locked([*pip, "--require-hashes", "-r", str(LOCK)])
         subprocess.run([*pip, "--quiet", "--no-deps", "--no-build-isolation", "--editable", "."], cwd=ROOT, check=True)
     except subprocess.CalledProcessError:
         return _fail("pip could not install the dependencies; its message is above (is the package index reachable?)")
     return 0
 
 
-def _install_locked(command: list[str]) -> None:
+def install_locked(command: list[str], every_seconds: float = EVERY_SECONDS) -> None:
     """Run pip and tell how far it is: it takes a minute, and pip tells either nothing or several lines per package."""
     count = sum("==" in line for line in LOCK.read_text().splitlines())
     _say(f"installing {count} locked packages, which takes a minute or so")
@@ -46,7 +46,7 @@ def _install_locked(command: list[str]) -> None:
             found += line.startswith("Collecting ")
             if line.startswith("Installing collected packages"):
                 _say(f"{count} of {count} packages are here; unpacking them")
-            elif time.monotonic() - said > EVERY_SECONDS:
+            elif time.monotonic() - said > every_seconds:
                 said = time.monotonic()
                 _say(f"{found} of {count} packages are here")
     if pip.returncode != 0:

@@ -19,6 +19,7 @@ from modelyard.core.reasons import Reason
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP
 from modelyard.local.kubeconfig import write_kubeconfig
+from modelyard.local.node.process.images import Rule
 from modelyard.manifests.rbac import lease_rules, rules
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.status import RUNTIME_CONDITIONS
@@ -43,6 +44,11 @@ def pages() -> list[Path]:
     """Return every page of the repository; what tools keep in hidden folders is not ours."""
     tops = [top for top in ROOT.iterdir() if not top.name.startswith(".")]
     return sorted(page for top in tops for page in ([top] if top.suffix == ".md" else top.rglob("*.md")))
+
+
+def fenced(page: Path) -> list[str]:
+    """Return the blocks of code of a page, without their fences."""
+    return [match[0].partition("\n")[2].rpartition("\n")[0] for match in _FENCED.finditer(page.read_text())]
 
 
 def prose(page: Path) -> str:
@@ -177,6 +183,23 @@ def test_the_operator_on_the_development_cluster_does_not_share_the_user_of_the_
     users = re.findall(r"set-credentials (\w+)|--user=(\w+)", guide)
     assert users == [("operator", ""), ("", "operator")]
     assert administrator != "operator"
+
+
+def test_the_guide_shows_every_field_of_a_rule_for_images() -> None:
+    block = next(text for text in fenced(DOCS / "guides" / "one-machine.md") if text.startswith("images:"))
+    (shown,) = yaml.safe_load(block)["images"]
+    msgspec.convert(shown, Rule)
+    # These two are for the rules that come with the package.
+    inside = {"entrypoints", "needs"}
+    assert shown.keys() == {field.encode_name for field in msgspec.structs.fields(Rule)} - inside
+
+
+@pytest.mark.parametrize(
+    "flag", ["--api-key", "-np", "--temp", "--slots", "--no-webui", "--chat-template-kwargs", "--alias"]
+)
+def test_the_guide_names_the_flags_that_our_llama_server_knows(flag: str) -> None:
+    section = (DOCS / "guides" / "one-machine.md").read_text().partition("## Programs instead of images")[2]
+    assert f"`{flag}`" in section
 
 
 def test_every_make_target_is_listed() -> None:
