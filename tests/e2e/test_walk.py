@@ -143,7 +143,15 @@ class Walk:
         if services.keys() != self._replicas.keys():
             return [f"there are {sorted(services)} in place of {sorted(self._replicas)}"]
         said = [await self._complaint(name, row) for name, row in services.items()]
-        return [each for each in said if each]
+        models = [self._complaint_of_model(row) for row in rows if row.kind == "Model"]
+        return [each for each in (*said, *models) if each]
+
+    def _complaint_of_model(self, row: Row) -> str:
+        if row.is_ready or row.name not in self._replicas:
+            return ""
+        if self._source(row.name).exists():
+            return f"Model {row.name} has its file and is {row.phase}: {row.reason} {row.note}"
+        return "" if row.is_settled and row.note else f"Model {row.name} does not say why it is {row.phase}"
 
     async def _complaint(self, name: str, row: Row) -> str:
         if row.is_ready:
