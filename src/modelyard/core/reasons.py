@@ -42,6 +42,7 @@ class Reason(StrEnum):
     WAITING_FOR_ANSWER = "WaitingForAnswer"
     WAITING_FOR_MODEL = "WaitingForModel"
     WAITING_FOR_CLEANUP = "WaitingForCleanup"
+    REFERENCE_NOT_READY = "ReferenceNotReady"
     SCALED_TO_ZERO = "ScaledToZero"
     MANUALLY_SCALED_TO_ZERO = "ManuallyScaledToZero"
     PAUSED = "Paused"
@@ -53,6 +54,8 @@ class Reason(StrEnum):
     # The user has to act
     INVALID_SPEC = "InvalidSpec"
     NOTHING_TO_RUN = "NothingToRun"
+    REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    REFERENCE_UNFIT = "ReferenceUnfit"
     MODEL_NOT_FOUND = "ModelNotFound"
     MODEL_INVALID = "ModelInvalid"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason, not a password
@@ -122,6 +125,8 @@ PROBLEMS: Final = frozenset(
     {
         Reason.INVALID_SPEC,
         Reason.NOTHING_TO_RUN,
+        Reason.REFERENCE_NOT_FOUND,
+        Reason.REFERENCE_UNFIT,
         Reason.MODEL_INVALID,
         Reason.MODEL_NOT_FOUND,
         Reason.SECRET_NOT_FOUND,

@@ -1,0 +1,63 @@
+"""References to a Gateway of the same namespace, in place of its URL: the field `gatewayRef`.
+
+Pure. Kinds whose pods are clients of a gateway put `GatewayRef` into their spec, name `read_gateway` among their reads,
+and ask `resolve_gateway` in plan and status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import Meta, Struct
+
+from modelyard.core.conditions import Problem, Truth, stored_condition
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import Resource
+from modelyard.kinds.contract import Named
+from modelyard.kinds.shared.service_refs import NAME_PATTERN
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Seen
+
+GATEWAY: Final = Resource("core.inference-gateway.com", "v1alpha1", "Gateway", "gateways")
+"""The kind Gateway. Here, because its clients and the kind itself need it."""
+
+
+class GatewayRef(Struct, frozen=True, rename="camel"):
+    """A Gateway of the same namespace."""
+
+    name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
+
+
+class ResolvedGateway(Struct, frozen=True):
+    """What a reference leads to: the address of a gateway, or a problem, or both while it does not answer yet."""
+
+    url: str
+    """Where pods reach it, without a path, such as `http://edge.default.svc.cluster.local:8080`; empty: not known."""
+    problem: Problem | None
+    """Why it does not answer (yet); None: it does."""
+
+
+def read_gateway(ref: GatewayRef) -> Named:
+    """Return the read of the Gateway that a reference names."""
+    return Named(GATEWAY, ref.name)
+
+
+def resolve_gateway(ref: GatewayRef, field: str, seen: Seen) -> ResolvedGateway:
+    """Return where a gateway is; `field` is where the user wrote the reference, for the message of a problem."""
+    stored = seen.one(read_gateway(ref))
+    if stored is None or stored.meta.deleting:
+        problem = Problem(
+            Reason.REFERENCE_NOT_FOUND,
+            f"the Gateway {ref.name} named by {field} does not exist in this namespace",
+            f"create it, or name another in {field}",
+        )
+        return ResolvedGateway("", problem)
+    status = stored.status
+    awaited = Problem(
+        Reason.REFERENCE_NOT_READY,
+        f"the Gateway {ref.name} named by {field} does not answer yet",
+        f"wait, or see `kubectl describe {GATEWAY.label} {ref.name}`",
+    )
+    url, answers = str(status.get("serviceUrl", "")), stored_condition(status, "Available").get("status") == Truth.TRUE
+    return ResolvedGateway(url, None if url and answers else awaited)

@@ -1,0 +1,116 @@
+"""References to objects of the same namespace that serve a model, in place of a URL: the field `serviceRef`.
+
+Pure. A kind puts `ServiceRef` into its spec, names `reads` of it, and asks `resolve_service` in plan and status. The
+counterpart in Kubernetes is the `backendRefs` of an HTTPRoute; here the name of the model comes with the address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct
+
+from modelyard.core.conditions import Problem, Truth, stored_condition
+from modelyard.core.reasons import Reason
+from modelyard.kinds.contract import Named
+from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
+from modelyard.kinds.shared.door_models import door_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from modelyard.core.objects import Stored
+    from modelyard.core.resources import Resource
+    from modelyard.kinds.contract import Seen
+
+NAME_PATTERN: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+
+class ServiceRef(Struct, frozen=True, rename="camel"):
+    """An object of the same namespace that serves a model."""
+
+    name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
+    kind: Annotated[Literal["InferenceService"], Meta(description="Its kind.")] = "InferenceService"
+
+
+class ServedModel(Struct, frozen=True):
+    """A model and where it is served, as the status of the object that serves it tells."""
+
+    url: str
+    """The base URL of OpenAI's API inside the cluster, such as `http://chat.default.svc.cluster.local:8080/v1`; empty:
+    it has no address yet."""
+    model: str
+    """A name under which its server takes requests for the model."""
+    ready: bool
+    """Whether pods answer."""
+
+
+class ResolvedService(Struct, frozen=True):
+    """What a reference leads to: a model, or a problem, or both while no pod answers yet."""
+
+    served: ServedModel | None
+    """None: there is no such object, it has no address yet, or it cannot be used."""
+    problem: Problem | None
+    """Why it does not answer (yet); None: it does."""
+
+
+def _of_inference_service(stored: Stored) -> ServedModel | None:
+    known, status = door_model(stored), stored.status
+    if known is None:
+        return None
+    at = urlsplit(str(status.get("endpoint", "")))
+    url = f"{at.scheme}://{at.netloc}{known.path}" if at.netloc else ""
+    name = known.service.name if known.takes_own_name else known.aliases[0]
+    return ServedModel(url, name, _is_available(stored))
+
+
+_SERVED_BY: Final[dict[str, tuple[Resource, Callable[[Stored], ServedModel | None]]]] = {
+    "InferenceService": (INFERENCE_SERVICE, _of_inference_service),
+}
+"""The kinds that serve models: their resource, and how their status is read. None: it speaks another protocol."""
+
+RESOURCES: Final = tuple(resource for resource, _ in _SERVED_BY.values())
+"""What a kind with references has to list in `looks_at`."""
+
+
+def served_model(stored: Stored) -> ServedModel | None:
+    """Return the model that an object serves; None: it is being deleted, or speaks another protocol than OpenAI's.
+
+    For `Every`: it depends on nothing that changes while pods come and go.
+    """
+    _, read = _SERVED_BY[stored.resource.kind]
+    return None if stored.meta.deleting else read(stored)
+
+
+def read_service(ref: ServiceRef) -> Named:
+    """Return the read of the object that a reference names."""
+    return Named(_SERVED_BY[ref.kind][0], ref.name)
+
+
+def resolve_service(ref: ServiceRef, field: str, seen: Seen) -> ResolvedService:
+    """Return what a reference leads to; `field` is where the user wrote it, for the message of a problem."""
+    stored, what = seen.one(read_service(ref)), f"the {ref.kind} {ref.name} named by {field}"
+    if stored is None or stored.meta.deleting:
+        problem = Problem(
+            Reason.REFERENCE_NOT_FOUND,
+            f"{what} does not exist in this namespace",
+            f"create it, or name another in {field}",
+        )
+        return ResolvedService(None, problem)
+    served = served_model(stored)
+    if served is None:
+        problem = Problem(
+            Reason.REFERENCE_UNFIT, f"{what} does not speak OpenAI's protocol", f"name another in {field}"
+        )
+        return ResolvedService(None, problem)
+    awaited = Problem(
+        Reason.REFERENCE_NOT_READY,
+        f"{what} has no pod that answers",
+        f"wait, or see `kubectl describe {ref.kind.lower()} {ref.name}`",
+    )
+    return ResolvedService(served if served.url else None, None if served.url and served.ready else awaited)
+
+
+def _is_available(stored: Stored) -> bool:
+    return stored_condition(stored.status, "Available").get("status") == Truth.TRUE
