@@ -155,13 +155,15 @@ def _find_problem(name: str, spec: Json, status: Json) -> Problem | None:
     return None
 
 
-def available(rollout: Rollout, problem: Problem | None, remark: str = "") -> Condition:
+def available(
+    rollout: Rollout, problem: Problem | None, remark: str = "", revival: str = "raise spec.replicas"
+) -> Condition:
     """Return the condition Available. A rollout that is stuck is named, but does not make it False while pods serve.
 
-    `remark` is why pods are not ready yet, if a node has said so.
+    `remark` is why pods are not ready yet, if a node has said so; `revival` is what to do when there should be none.
     """
     if rollout.complete and rollout.wanted == 0:
-        return condition("Available", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
+        return condition("Available", False, Reason.SCALED_TO_ZERO, f"scaled to zero; {revival} to serve")
     if rollout.complete:
         return condition("Available", True, Reason.PODS_READY, rollout.count)
     if problem:
