@@ -12,6 +12,7 @@ import structlog
 import uvloop
 
 from modelyard.core.checks import Answer
+from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
@@ -23,6 +24,7 @@ from modelyard.kube.errors import Forbidden, KubeError, NotFound
 from modelyard.kube.log_tail import tail_log
 from modelyard.kube.transport import HttpTransport
 from modelyard.net.addresses import Permitted, permitted
+from modelyard.net.agent_card import fetch_card
 from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
 from modelyard.net.http_exchange import in_cluster
@@ -33,7 +35,7 @@ from modelyard.net.ssrf_guard import Guard
 from modelyard.runtime.manager import Operator, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from modelyard.core.checks import Check
     from modelyard.kube.connection import Connection
@@ -80,6 +82,7 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
 def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check], Answerer]:
     """Return what answers each type of check. A new type is registered here and nowhere else."""
     return {
+        AgentCard: partial(read_card, client, guard.exceptions, locate=locate),
         McpHandshake: partial(shake_hands, client, locate=locate),
         RemoteWeights: SourceChecker(guard).check,
         LogTail: partial(tail_log, client),
@@ -101,16 +104,36 @@ def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 async def shake_hands(client: Client, check: McpHandshake, locate: Locate) -> Answer:
     """Answer `McpHandshake`: read the certificate that the server must present, then do the handshake."""
+
+    async def ask(trust: str | None) -> Answer:
+        return await handshake(check, where=locate, trust=trust)
+
+    return await _with_certificates(client, check, ask)
+
+
+async def read_card(client: Client, exceptions: Permitted, check: AgentCard, locate: Locate) -> Answer:
+    """Answer `AgentCard`: read the certificate that the agent must present, then its card."""
+
+    async def ask(trust: str | None) -> Answer:
+        return await fetch_card(check, exceptions, where=locate, trust=trust)
+
+    return await _with_certificates(client, check, ask)
+
+
+async def _with_certificates(
+    client: Client, check: AgentCard | McpHandshake, ask: Callable[[str | None], Awaitable[Answer]]
+) -> Answer:
+    """Return the answer of a server that is asked with the certificates it must present."""
     try:
         trust = await _certificates(client, check)
     except Forbidden as error:
         return Answer(False, Reason.FORBIDDEN, str(error))
     except KubeError:
         return Answer(False, Reason.API_UNAVAILABLE, "the Secret with the certificate cannot be read at the moment")
-    return await handshake(check, where=locate, trust=trust)
+    return await ask(trust)
 
 
-async def _certificates(client: Client, check: McpHandshake) -> str | None:
+async def _certificates(client: Client, check: AgentCard | McpHandshake) -> str | None:
     """Return the certificates (PEM) that the server must present; None: plain HTTP, or the Secret does not exist.
 
     The private key of the Secret never leaves this function.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelyard.net.addresses import Permitted, allowed, permitted
+from modelyard.net.addresses import Permitted, advertisable, allowed, permitted
 
 NOBODY = Permitted()
 
@@ -122,3 +122,40 @@ def test_an_address_of_ipv6_is_never_allowed_where_python_calls_it_special(ip: I
 def test_an_address_of_ipv4_is_never_allowed_where_python_calls_it_private(ip: IPv4Address) -> None:
     special = ip.is_private or ip.is_multicast or ip.is_reserved or ip.is_link_local or ip.is_loopback
     assert not (special and allowed(ip, "", NOBODY))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("calendar.default.svc.cluster.local", True),
+        ("calendar", True),
+        ("agents.example.com", True),
+        ("10.1.2.3", True),
+        ("192.168.0.7", True),
+        ("fd12::1", True),
+        ("8.8.8.8", True),
+        ("localhost", False),
+        ("a.LOCALHOST.", False),
+        ("metadata.google.internal", False),
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("fe80::1", False),
+        ("224.0.0.1", False),
+        ("2130706433", False),
+        ("0x7f.1", False),
+        ("127.1", False),
+        ("", False),
+        *((text, False) for text in METADATA),
+    ],
+)
+def test_a_server_may_send_clients_to_other_pods_but_not_to_themselves(host: str, expected: bool) -> None:
+    assert advertisable(host, NOBODY) is expected
+
+
+def test_an_administrator_can_permit_what_servers_name_but_not_the_metadata_services() -> None:
+    exceptions = permitted(["localhost", "0.0.0.0/0", "::/0"])
+    assert [advertisable(host, exceptions) for host in ("localhost", "127.0.0.1", "::1")] == [True, True, True]
+    assert not any(advertisable(text, exceptions) for text in METADATA)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,8 @@ class Network:
         self.cancelled: list[str] = []
         self.open = self.most_open = 0
         self.let_go = asyncio.Event()
+        self.limit = inf
+        """After how many seconds one that hangs is given up."""
 
     async def ask(self, check: McpHandshake) -> Answer:
         name = check.service.name
@@ -90,10 +93,18 @@ class Network:
 
     async def _reach(self, name: str) -> None:
         try:
-            await (self.let_go.wait() if name in self.hangs else asyncio.sleep(0))
+            await (self._hang() if name in self.hangs else asyncio.sleep(0))
         except asyncio.CancelledError:
             self.cancelled.append(name)
             raise
+
+    async def _hang(self) -> None:
+        if self.limit == inf:
+            await self.let_go.wait()
+            return
+        end = self._clock.time + self.limit
+        while self._clock.time < end:
+            await asyncio.sleep(0)
 
     def times(self, name: str) -> list[float]:
         return [when for when, asked in self.asked if asked == name]
@@ -257,6 +268,24 @@ async def test_servers_that_hang_do_not_hold_up_the_others_for_long(world: World
     assert world.network.times("a") == []
     await world.clock.pass_until(4.0)
     assert world.network.times("a") == [4.0]
+
+
+async def test_of_a_thousand_in_one_lane_a_hundred_hang_and_the_others_are_asked_on_time(world: World) -> None:
+    world.network.hangs = {f"server-{number}" for number in range(0, 1000, 10)}
+    world.network.limit = 5.0
+    world.network.answers = dict.fromkeys(world.network.hangs, BAD)
+    for number in range(1000):
+        world.poller.look(f"lane/{number}", [check(f"server-{number}")])
+    for step in range(1, 4 * 120):
+        await world.clock.pass_until(step / 4)
+    friendly = {f"server-{number}" for number in range(1000)} - world.network.hangs
+    asked: dict[str, list[float]] = {}
+    for when, name in world.network.asked:
+        asked.setdefault(name, []).append(when)
+    pauses = [later - earlier for name in friendly for earlier, later in pairwise(asked[name])]
+    assert len(pauses) >= 2 * len(friendly)
+    assert max(asked[name][0] for name in friendly) < 15
+    assert max(pauses) < 30 + 5
 
 
 async def test_however_many_hang_only_so_many_are_open(world: World) -> None:

@@ -1,7 +1,8 @@
 """The address policy of `ssrf_guard`: which addresses the operator dials for URLs that users wrote.
 
 Pure: no lookups. Public addresses may be dialled, all others only if an administrator has named them. The metadata
-services of clouds give credentials to every caller; they are never dialled, whatever has been named.
+services of clouds give credentials to every caller; they are never dialled, whatever has been named. `agent_card` asks
+here, too: for which hosts an agent may name to its clients.
 """
 
 from __future__ import annotations
@@ -63,6 +64,25 @@ _METADATA: Final = frozenset(
     )
 )
 
+# What a client in another pod cannot reach under this address, or should not: itself, its node, many hosts at once.
+_NOT_OTHERS: Final = tuple(
+    ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "::/128",
+        "::1/128",
+        "fe80::/10",
+        "ff00::/8",
+    )
+)
+_METADATA_NAMES: Final = frozenset(
+    {"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
+)
+
 # Networks whose addresses hold an IPv4 address in their last 32 bits: mapped, compatible, NAT64.
 _IPV4_LAST: Final = tuple(IPv6Network(text) for text in ("::ffff:0:0/96", "::/96", "64:ff9b::/96"))
 _6TO4: Final = IPv6Network("2002::/16")
@@ -107,6 +127,30 @@ def allowed(ip: Address, host: str, exceptions: Permitted) -> bool:
     if plain_name(host) in exceptions.names or _is_named(ip, exceptions):
         return True
     return all(_is_public(each) or _is_named(each, exceptions) for each in reached)
+
+
+def advertisable(host: str, exceptions: Permitted) -> bool:
+    """Whether a server may send clients in other pods to this host. No name is looked up, and nothing is dialled.
+
+    Private addresses are fine, as other pods have such. Loopback, link-local and metadata addresses are not.
+    """
+    name = plain_name(host)
+    if _NAME.fullmatch(name):
+        return name in exceptions.names or not (name in _METADATA_NAMES or _is_localhost(name))
+    try:
+        ip = _without_zone(ip_address(name))
+    except ValueError:
+        # Resolvers take some of these for addresses, such as 2130706433 for 127.0.0.1.
+        return False
+    reached = _reached(ip)
+    if not _METADATA.isdisjoint(reached):
+        return False
+    others = not any(each in network for each in (ip, *reached) for network in _NOT_OTHERS)
+    return others or _is_named(ip, exceptions)
+
+
+def _is_localhost(name: str) -> bool:
+    return name == "localhost" or name.endswith(".localhost")
 
 
 def _without_zone(ip: Address) -> Address:
