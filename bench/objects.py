@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from modelyard.core.resources import Key
+from modelyard.kinds.agent import AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
@@ -50,6 +51,16 @@ MCPS = Subject(
     },
     edit=lambda mark: {"spec": {"server": {"args": [mark]}}},
 )
+AGENTS = Subject(
+    name="agent",
+    kind=AGENT,
+    spec={
+        "image": "registry.example.com/calendar:1.0",
+        "agent": {"llm": {"baseURL": "http://gateway:8080/v1", "model": "openai/small"}},
+        "env": [{"name": "REGION", "value": "north"}],
+    },
+    edit=lambda mark: {"spec": {"env": [{"name": "REGION", "value": mark}]}},
+)
 SERVICES = Subject(
     name="inferenceservice",
     kind=INFERENCE_SERVICE,
@@ -64,7 +75,7 @@ SERVICES = Subject(
     once=1,
     needs=((MODEL, {"source": "https://models.invalid/NAME.gguf", "format": "gguf"}),),
 )
-SUBJECTS = {subject.name: subject for subject in (MCPS, SERVICES)}
+SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES)}
 
 
 def key(number: int) -> Key:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from modelyard.core.times import timestamp
+from modelyard.kinds.agent import AGENT
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
@@ -35,6 +36,34 @@ def _mcp_ready() -> Json:
     told = conditions(("Available", "True"), ("Responding", "True"), ("Ready", "True"))
     server = {"name": "tiny", "version": "1.0", "protocolVersion": "2025-06-18"}
     return {"ready": True, "server": server, "toolCount": 2, "tools": ["add", "echo"], "conditions": told}
+
+
+def _agent_created() -> Json:
+    told = conditions(("Available", "False"), ("CardFetched", "Unknown"), ("Ready", "False"))
+    head = {"ready": False, "url": "http://bench-0000.default.svc.cluster.local:8080", "observedGeneration": 1}
+    return {**head, "checkedTemplate": "", "conditions": told}
+
+
+def _agent_available() -> Json:
+    return {"conditions": conditions(("Available", "True"), ("CardFetched", "Unknown"), ("Ready", "False"))}
+
+
+def _agent_ready() -> Json:
+    told = conditions(("Available", "True"), ("CardFetched", "True"), ("Ready", "True"))
+    skills: list[Json] = [
+        {"id": name, "name": name, "description": name, "tags": [], "examples": [], "inputModes": [], "outputModes": []}
+        for name in ("add", "echo")
+    ]
+    card = {
+        "name": "tiny",
+        "version": "1.0",
+        "description": "an agent of tests",
+        "url": "http://bench-0000.default.svc.cluster.local:8080/a2a",
+        "capabilities": {"streaming": True, "pushNotifications": False, "stateTransitionHistory": False},
+        "skills": skills,
+        "skillsNames": "add, echo",
+    }
+    return {"ready": True, "card": card, "checkedTemplate": "0" * 16, "conditions": told}
 
 
 def _model_ready() -> Json:
@@ -68,7 +97,16 @@ def _service_ready() -> Json:
     return {"phase": "Ready", "readyReplicas": 1, "replicas": 1, "conditions": told}
 
 
-AT_ONCE = {MCP.name: _mcp_created, MODEL.name: _model_ready, INFERENCE_SERVICE.name: _service_created}
+AT_ONCE = {
+    AGENT.name: _agent_created,
+    MCP.name: _mcp_created,
+    MODEL.name: _model_ready,
+    INFERENCE_SERVICE.name: _service_created,
+}
 """What is said when an object was seen and its children exist."""
-WHEN_AVAILABLE = {MCP.name: (_mcp_available, _mcp_ready), INFERENCE_SERVICE.name: (_service_ready,)}
+WHEN_AVAILABLE = {
+    AGENT.name: (_agent_available, _agent_ready),
+    MCP.name: (_mcp_available, _mcp_ready),
+    INFERENCE_SERVICE.name: (_service_ready,),
+}
 """What is said, one after the other, when its pods are ready."""

@@ -11,6 +11,7 @@ from modelyard.core.source import cache_key
 from modelyard.kinds import ALL
 from modelyard.kinds.mcp import MCP
 from modelyard.manifests import rbac
+from tests.support import agents
 from tests.support.mcps import create, edit, says, until_ready
 from tests.support.operators import NAMESPACE, running_operator
 from tests.support.services import (
@@ -51,6 +52,7 @@ async def test_every_right_is_used_and_none_is_missing(
         await _use_everything(cluster, namespace, recorder, kubectl)
         await _prefetch(cluster.controlplane.admin, namespace, recorder)
         await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
+        await _run_an_agent(cluster.controlplane.admin, namespace, recorder)
         async with asyncio.timeout(30):
             while _unused(await operator.metrics()) != CHECKED_BY_ADMISSION | ONLY_AFTER_A_LOST_ANSWER:
                 await asyncio.sleep(0.5)  # the Lease is renewed every two seconds
@@ -138,3 +140,10 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
     for resource in (DEPLOYMENT, SERVICE):
         await recorder.wait_for(resource, namespace, "chat", lambda item: item is None)
     await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")
+
+
+async def _run_an_agent(admin: RawClient, namespace: str, recorder: Recorder) -> None:
+    """Let a ConfigMap be read that a variable names."""
+    source = {"configMapKeyRef": {"name": "settings", "key": "mode", "optional": True}}
+    await agents.create(admin, namespace, env=[{"name": "MODE", "valueFrom": source}])
+    await agents.until_ready(recorder, namespace)

@@ -82,9 +82,19 @@ def test_objects_of_other_kinds_are_said_to_be_passed_over(tmp_path: Path):
 def test_manifests_without_any_of_our_kinds_are_refused(tmp_path: Path):
     done = planned(tmp_path, NOTE)
     assert str(done.exception) == (
-        f"there is nothing to plan: {tmp_path}/manifests.yaml holds no InferenceService, MCP, Model; "
+        f"there is nothing to plan: {tmp_path}/manifests.yaml holds no Agent, InferenceService, MCP, Model; "
         "name a file that does"
     )
+
+
+def test_what_waits_for_another_object_to_answer_is_said_and_no_error(tmp_path: Path):
+    agent = "apiVersion: core.inference-gateway.com/v1alpha1\nkind: Agent\nmetadata: {name: notes}\n"
+    asking = agent + "spec: {image: notes, agent: {llm: {serviceRef: {name: fine}}}}\n"
+    done = planned(tmp_path, GOOD, FINE + "spec: {modelRef: good}\n", asking)
+    assert done.exception is None
+    assert "Agent default/notes is planned later: the InferenceService fine named by" in done.stderr
+    absent = planned(tmp_path, asking)
+    assert "spec.agent.llm.serviceRef does not exist in this namespace" in str(absent.exception)
 
 
 def test_a_file_of_the_machine_is_planned_as_modelyard_up_runs_it(tmp_path: Path):

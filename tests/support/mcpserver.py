@@ -1,4 +1,4 @@
-"""Any number of small MCP servers behind one port, for tests and benchmarks.
+"""Any number of small MCP servers behind one port, for tests and benchmarks. Each is an A2A agent, too, with a card.
 
 Which server is meant is decided by the name in the Host header, as a Service has it, or else by the path. Each can be
 told how to behave, counts its calls and keeps real sessions. Run it alone with `python -m tests.support.mcpserver`.
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _SERVICE_SUFFIX = ".svc.cluster.local"
+_CARD_PATH = "/.well-known/agent-card.json"
 _TOO_OLD = "1999-01-01"
 
 
@@ -87,6 +88,11 @@ class McpServers:
         return "127.0.0.1", self.port
 
     @property
+    def cards(self) -> int:
+        """How many cards were asked for, over all agents."""
+        return sum(times for (_, method), times in self.calls.items() if method == "GET")
+
+    @property
     def handshakes(self) -> int:
         """How many sessions were asked for, over all servers."""
         return sum(times for (_, method), times in self.calls.items() if method == "initialize")
@@ -115,6 +121,8 @@ class McpServers:
             return await self._misbehave(request, behaviour.mood)
         if behaviour.path and request.path != behaviour.path:
             return web.Response(status=404)
+        if request.method == "GET" and request.path == _CARD_PATH:
+            return web.json_response(_card(request, behaviour))
         if request.method == "DELETE":
             return web.Response(status=200 if self.sessions.pop(_session(request), None) else 405)
         if request.method != "POST":
@@ -156,6 +164,17 @@ class McpServers:
 def _name(request: web.BaseRequest) -> str:
     host = request.host.partition(":")[0]
     return host.removesuffix(_SERVICE_SUFFIX) if host.endswith(_SERVICE_SUFFIX) else request.path
+
+
+def _card(request: web.BaseRequest, behaviour: Behaviour) -> Json:
+    return {
+        "name": behaviour.name,
+        "description": "an agent of tests",
+        "version": behaviour.version,
+        "url": f"http://{request.host}/a2a",
+        "capabilities": {"streaming": True},
+        "skills": [{"id": tool, "name": tool, "description": tool, "tags": []} for tool in behaviour.tools],
+    }
 
 
 def _session(request: web.BaseRequest) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
+from modelyard.kinds.agent import AGENT
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import beacons, mcps, operator_main, services
+from tests.support import agents, beacons, mcps, operator_main, services
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.toy import BEACON
@@ -48,6 +49,16 @@ MCP_SERVER = Subject(
     create=mcps.create,
     until_ready=mcps.until_ready,
 )
+A2A_AGENT = Subject(
+    resource=AGENT.resource,
+    name="calendar",
+    children=((DEPLOYMENT, "calendar"), (SERVICE, "calendar")),
+    written=(AGENT.resource,),
+    writes=5,
+    reasons=frozenset({"Starting", "WaitingForAnswer", "Ready"}),
+    create=agents.create,
+    until_ready=agents.until_ready,
+)
 MODEL_AND_SERVICE = Subject(
     resource=SERVICES,
     name="chat",
@@ -69,4 +80,4 @@ TOY = Subject(
     until_ready=beacons.until_ready,
     operator=beacons.main,
 )
-SUBJECTS = {"mcp": MCP_SERVER, "service": MODEL_AND_SERVICE, "toy": TOY}
+SUBJECTS = {"mcp": MCP_SERVER, "agent": A2A_AGENT, "service": MODEL_AND_SERVICE, "toy": TOY}

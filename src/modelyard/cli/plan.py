@@ -16,6 +16,7 @@ from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, CreateOnly
 from modelyard.core.policy import Policy
+from modelyard.core.reasons import PROBLEMS
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kinds.contract import Named, Owned, Seen
@@ -100,7 +101,11 @@ def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
     seen = look(kind, obj, given)
     wanted = kind.plan(obj, seen, *kind.decided(obj, seen))
     sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
-    return [wanted.blocked.text] if wanted.blocked else []
+    if wanted.blocked is None or wanted.blocked.reason in PROBLEMS:
+        return [wanted.blocked.text] if wanted.blocked else []
+    # Nothing runs here, so what only has to be waited for says nothing against the file.
+    sys.stderr.write(f"{kind.resource.kind} {stored.meta.key} is planned later: {wanted.blocked.message}\n")
+    return []
 
 
 def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:

@@ -4,12 +4,13 @@
 from modelyard.kinds.model import MODEL  # isort: split
 
 from modelyard.core.policy import Policy
+from modelyard.kinds.agent import AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import DOOR
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 
-ALL = (MCP, MODEL, INFERENCE_SERVICE)
+ALL = (MCP, MODEL, INFERENCE_SERVICE, AGENT)
 """The kinds that users write, each with its CRD."""
 
 

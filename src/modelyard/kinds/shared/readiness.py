@@ -1,6 +1,6 @@
 """The conditions of an object whose pods serve and answer a check: Available, the answer, and Ready from both.
 
-Pure. Kinds whose server is checked by the operator state their conditions with it.
+Pure. MCP and Agent state their conditions with it.
 """
 
 from __future__ import annotations

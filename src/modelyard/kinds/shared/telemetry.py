@@ -1,0 +1,72 @@
+"""`spec.telemetry` of the inference-gateway kinds whose programs send traces and metrics: Agent and Orchestrator.
+
+The names are those of OpenTelemetry. Which of them a program reads is said in the environment of each kind.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Port = Annotated[int, Meta(ge=1024, le=65535)]
+
+
+class Otlp(Struct, frozen=True, rename="camel"):
+    """An OpenTelemetry collector."""
+
+    endpoint: Annotated[
+        str, Meta(description="Its URL, such as http://collector:4318.", max_length=2048, pattern=r"^(https?://\S+)?$")
+    ] = ""
+    protocol: Annotated[Literal["", "grpc", "http/protobuf"], Meta(description="How it is spoken to.")] = ""
+
+
+class Prometheus(Struct, frozen=True, rename="camel"):
+    """A page of metrics that Prometheus reads."""
+
+    host: Annotated[str, Meta(description="The address to listen on.", max_length=253)] = ""
+    port: Annotated[Port, Meta(description="The port of the page.")] = 9464
+
+
+class MetricsExporter(Struct, frozen=True, rename="camel"):
+    """Where metrics go. With both, they go to the collector."""
+
+    otlp: Annotated[Otlp | None, Meta(description="Send metrics to a collector.")] = None
+    prometheus: Annotated[Prometheus | None, Meta(description="Serve metrics for Prometheus.")] = None
+
+
+class Metrics(Struct, frozen=True, rename="camel"):
+    """Metrics of the program."""
+
+    enabled: Annotated[bool, Meta(description="Serve metrics for Prometheus, if no exporter is named.")] = False
+    port: Annotated[Port, Meta(description="The port of the metrics, if no exporter is named.")] = 9464
+    exporter: Annotated[MetricsExporter | None, Meta(description="Where metrics go.")] = None
+
+    @property
+    def otlp(self) -> Otlp | None:
+        """The collector of metrics; None: they are not sent."""
+        return self.exporter.otlp if self.exporter else None
+
+    @property
+    def page(self) -> Prometheus | None:
+        """The page of metrics; None: there is none."""
+        if self.exporter and self.exporter.prometheus:
+            return self.exporter.prometheus
+        return Prometheus(port=self.port) if self.enabled and self.otlp is None else None
+
+
+class TracesExporter(Struct, frozen=True, rename="camel"):
+    """Where traces go."""
+
+    otlp: Annotated[Otlp | None, Meta(description="Send traces to a collector.")] = None
+
+
+class Traces(Struct, frozen=True, rename="camel"):
+    """Traces of the program."""
+
+    exporter: Annotated[TracesExporter | None, Meta(description="Where traces go.")] = None
+
+    @property
+    def otlp(self) -> Otlp | None:
+        """The collector of traces; None: they are not sent."""
+        return self.exporter.otlp if self.exporter else None
