@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem
-from modelyard.kinds.inferenceservice import references
-from modelyard.kinds.inferenceservice.references import Reference
-from modelyard.kinds.inferenceservice.resolved import ResolvedPod, resolve_pod
+from modelyard.kinds.inferenceservice.client_names import client_names
 from modelyard.kinds.model.api import Accelerator
+from modelyard.kinds.shared.model_references import Reference, draft_reference, find_problem, model_reference
+from modelyard.kinds.shared.resolved_pod import ResolvedPod, resolve_pod
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
@@ -38,6 +38,8 @@ class ServiceDecision(Struct, frozen=True):
 
 def decide(service: Object[InferenceServiceSpec], seen: Seen) -> ServiceDecision:
     """Return the decision of one InferenceService."""
-    main, draft = references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)
-    problem = references.find_problem(service.spec, (main, draft), seen)
-    return ServiceDecision(main, problem, None if problem else resolve_pod(service, main, draft, seen))
+    main, draft = model_reference(service.spec, seen), draft_reference(service.spec, seen)
+    problem = find_problem(service.spec, (main, draft), seen)
+    if problem:
+        return ServiceDecision(main, problem, None)
+    return ServiceDecision(main, None, resolve_pod(service, main, draft, seen.policy, client_names(service, seen)))

@@ -13,17 +13,16 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
-from modelyard.kinds.inferenceservice import model_cache
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.model.api import Accelerator, Gpu
-from modelyard.kinds.shared import gpu
+from modelyard.kinds.shared import gpu, model_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from modelyard.kinds.inferenceservice.decide import ServiceDecision
-    from modelyard.kinds.inferenceservice.resolved import ResolvedPod
     from modelyard.kinds.model.api import Hardware
+    from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
 FIELDS_IGNORED = "FieldsIgnored"
 VLLM_SPEC_VALID = "VLLMSpecValid"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from modelyard.core import names
-from modelyard.kinds.inferenceservice import references
 from modelyard.kinds.inferenceservice.api import RESOURCE, RUNTIME_LABEL, SERVICE_LABEL
 from modelyard.kinds.model.api import DRAFT_LABEL, MODEL_LABEL
 from modelyard.kinds.shared import labels
+from modelyard.kinds.shared.model_references import draft_name
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object
@@ -35,7 +35,7 @@ def child_labels(name: str) -> dict[str, str]:
 def pod_labels(service: Object[InferenceServiceSpec]) -> dict[str, str]:
     """Return the labels of pods and of the Deployment."""
     spec = service.spec
-    draft = references.draft_name(spec)
+    draft = draft_name(spec)
     return {
         **child_labels(service.meta.name),
         MODEL_LABEL: names.short(spec.model_ref),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec, Metric
     from modelyard.kinds.inferenceservice.decide import ServiceDecision
-    from modelyard.kinds.inferenceservice.resolved import ResolvedPod
+    from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
 Json = dict[str, Any]
 

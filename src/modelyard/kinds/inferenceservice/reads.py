@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, model_cache, naming, references
+from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, naming
 from modelyard.kinds.model.api import RESOURCE as MODEL
-from modelyard.kinds.shared import model_volumes
+from modelyard.kinds.shared import model_cache, model_volumes
+from modelyard.kinds.shared.model_references import draft_reference, model_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
         yield Owned(resource)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
-    for reference in (references.model_reference(service.spec, seen), references.draft_reference(service.spec, seen)):
+    for reference in (model_reference(service.spec, seen), draft_reference(service.spec, seen)):
         if reference:
             yield Named(MODEL, reference.name)
         if reference and reference.spec:

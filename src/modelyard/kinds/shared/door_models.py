@@ -4,7 +4,7 @@ Pure. The kind Door makes the backends of a namespace with it, `local/up/door` t
 
 A model may be called by the name of its InferenceService, by the name of its Model, and by what its engine was told to
 call it (`--alias` of llama.cpp, `--served-model-name` of vLLM). The request goes to the engine as it is, so a name that
-the engine would refuse is none: vLLM takes only those that the user tells it or else we do (`resolved`), all other
+the engine would refuse is none: vLLM takes only those that the user tells it or else we do (`client_names`), all other
 engines take any.
 """
 

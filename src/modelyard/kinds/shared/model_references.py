@@ -17,10 +17,9 @@ from modelyard.core.objects import Stored
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Named
-from modelyard.kinds.inferenceservice import model_cache
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.model.api import Accelerator, ModelSpec
-from modelyard.kinds.shared import model_volumes
+from modelyard.kinds.shared import model_cache, model_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,13 +48,13 @@ def draft_name(spec: InferenceServiceSpec) -> str:
 
 def model_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference:
     """Return the Model that `spec.modelRef` names."""
-    return _look_up(spec.model_ref, "spec.modelRef", seen)
+    return look_up(spec.model_ref, "spec.modelRef", seen)
 
 
 def draft_reference(spec: InferenceServiceSpec, seen: Seen) -> Reference | None:
     """Return the draft model; None: the spec names none."""
     name = draft_name(spec)
-    return _look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
+    return look_up(name, "spec.vllmConfig.speculative.model", seen) if name else None
 
 
 def find_problem(spec: InferenceServiceSpec, named: Iterable[Reference | None], seen: Seen) -> Problem | None:
@@ -65,7 +64,8 @@ def find_problem(spec: InferenceServiceSpec, named: Iterable[Reference | None], 
     return problem or model_cache.find_problem(spec, [one.spec for one in found if one.spec], seen)
 
 
-def _look_up(name: str, field: str, seen: Seen) -> Reference:
+def look_up(name: str, field: str, seen: Seen) -> Reference:
+    """Return the Model of this name, which a field names."""
     stored = seen.one(Named(MODEL, name))
     return Reference(name, field, stored, _decoded(stored.parts.get("spec", b"{}")) if stored else None)
 

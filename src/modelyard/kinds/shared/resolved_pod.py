@@ -12,22 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core import names
-from modelyard.core.resources import DEPLOYMENT
-from modelyard.engines import ENGINES, flags
+from modelyard.engines import ENGINES
 from modelyard.engines.contract import Engine, Launch, Place
-from modelyard.kinds.contract import Owned
-from modelyard.kinds.inferenceservice import model_cache
-from modelyard.kinds.shared import fetch_container, fetch_report, gpu, model_volumes
+from modelyard.kinds.shared import fetch_container, fetch_report, gpu, model_cache, model_volumes
 from modelyard.kinds.shared.gpu import Devices
 from modelyard.kinds.shared.model_volumes import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from modelyard.core.policy import Policy
-    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.contract import Object
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-    from modelyard.kinds.inferenceservice.references import Reference
+    from modelyard.kinds.shared.model_references import Reference
 
 Json = dict[str, Any]
 
@@ -50,10 +45,14 @@ class ResolvedPod(Struct, frozen=True):
 
 
 def resolve_pod(
-    service: Object[InferenceServiceSpec], main: Reference, draft: Reference | None, seen: Seen
+    service: Object[InferenceServiceSpec],
+    main: Reference,
+    draft: Reference | None,
+    policy: Policy,
+    client_names: tuple[str, ...] = (),
 ) -> ResolvedPod:
     """Return the resolved pod. All Models that the service names must have been read."""
-    spec, policy = service.spec, seen.policy
+    spec = service.spec
     assert main.spec, "a Model that is not known is a problem, and then nothing is resolved"
     engine = ENGINES[spec.runtime]
     devices = gpu.devices(main.spec.hardware, spec.resources.gpu or 0, policy)
@@ -69,7 +68,7 @@ def resolve_pod(
         gpus=gpus,
         draft=drafts.model,
         draft_revision=drafts.revision,
-        names=_client_names(service, engine, seen),
+        names=client_names,
         default_image=image == engine.image(gpus),
     )
     return ResolvedPod(
@@ -81,24 +80,6 @@ def resolve_pod(
         storage=model_volumes.merge_storage(storage, drafts),
         launch=engine.launch(msgspec.convert(spec, engine.options, from_attributes=True), place),
     )
-
-
-def _client_names(service: Object[InferenceServiceSpec], engine: Engine, seen: Seen) -> tuple[str, ...]:
-    """Return the names that the engine is told, as `door_models` lists them; empty: it takes any, or was told none.
-
-    A Deployment from before they were told stays as it is, because one more argument would restart its pods.
-    """
-    if not engine.names_flag or not all(flags.names(args, engine.names_flag) for args in _live_args(engine, seen)):
-        return ()
-    return service.meta.name, str(service.key), service.spec.model_ref
-
-
-def _live_args(engine: Engine, seen: Seen) -> list[Sequence[str]]:
-    """Return the arguments of the engine in the Deployment that exists; empty: there is none, or of another engine."""
-    live = seen.one(Owned(DEPLOYMENT))
-    template = live.spec.get("template", {}) if live else {}
-    containers = template.get("spec", {}).get("containers", ())
-    return [one.get("args", ()) for one in containers if one["name"] == engine.container]
 
 
 def _is_same_image(image: str, known: str) -> bool:
