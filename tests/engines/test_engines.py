@@ -80,7 +80,7 @@ def test_warnings_name_a_way_out(start: tuple[Engine, Any, Place]):
 
 
 def test_the_engines_are_those_of_the_api():
-    assert set(ENGINES) == {"llamacpp", "vllm", "tgi", "personaplex", "generic"}
+    assert set(ENGINES) == {"llamacpp", "vllm", "tgi", "personaplex", "generic", "zerfoo"}
 
 
 @pytest.mark.parametrize("engine", EVERY)

@@ -59,11 +59,12 @@ class Wrong(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Statement(Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands at a path of the child of one kind. Nothing stands there: `is: null`."""
+    """What stands at a path of the child of one kind, or of this name. Nothing stands there: `is: null`."""
 
     kind: str
     value: Any = field(name="is")
     at: str = ""
+    name: str = ""
 
 
 class Told(Struct, frozen=True, forbid_unknown_fields=True):

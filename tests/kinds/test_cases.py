@@ -128,14 +128,14 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
         (found,) = (child.replicas for child in plan.apply if isinstance(child, Child) and child.replicas)
         yield from differences(wanted.replicas, msgspec.to_builtins(found), "replicas")
     for statement in wanted.apply:
-        found = value_at(only(plan, statement.kind).body, statement.at)
+        found = value_at(only(plan, statement.kind, statement.name).body, statement.at)
         # Compared whole: a case that states a mapping means all of it.
         if found != statement.value:
-            yield f"{statement.kind} {statement.at}: expected {statement.value!r}, found {found!r}"
+            yield f"{statement.kind} {statement.name} {statement.at}: expected {statement.value!r}, found {found!r}"
 
 
-def only(plan: Plan, kind: str) -> Child | CreateOnly:
-    (child,) = (child for child in plan.apply if child.resource.kind == kind)
+def only(plan: Plan, kind: str, name: str) -> Child | CreateOnly:
+    (child,) = (child for child in plan.apply if child.resource.kind == kind and name in ("", child.name))
     return child
 
 

@@ -82,7 +82,8 @@ def test_objects_of_other_kinds_are_said_to_be_passed_over(tmp_path: Path):
 def test_manifests_without_any_of_our_kinds_are_refused(tmp_path: Path):
     done = planned(tmp_path, NOTE)
     assert str(done.exception) == (
-        f"there is nothing to plan: {tmp_path}/manifests.yaml holds no Agent, InferenceService, MCP, Model; "
+        f"there is nothing to plan: {tmp_path}/manifests.yaml holds no Agent, InferenceService, MCP, Model, "
+        "ZerfooInferenceService; "
         "name a file that does"
     )
 

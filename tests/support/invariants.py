@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from modelyard.core.names import COMPONENT_LABEL
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -58,12 +60,12 @@ class Version(Struct, frozen=True):
         return f"{self.kind} {self.namespace}/{self.name} at resourceVersion {revision}"
 
 
-def only_role(_: Version) -> str:
-    """Say that an owner has at most one child of each kind."""
-    return ""
+def by_component(version: Version) -> str:
+    """Say that an owner has at most one child of each kind for each of its components."""
+    return str(version.object["metadata"].get("labels", {}).get(COMPONENT_LABEL, ""))
 
 
-def duplicates(history: Iterable[Version], role: Callable[[Version], str] = only_role) -> list[str]:
+def duplicates(history: Iterable[Version], role: Callable[[Version], str] = by_component) -> list[str]:
     """O5: no custom resource ever has two children of the same kind and role at the same time."""
     alive: dict[tuple[str, str, str], set[str]] = {}
     found = []

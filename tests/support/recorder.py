@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from modelyard.local.raw_client import RawClientError
-from tests.support.invariants import Version, duplicates, only_role, untruths
+from tests.support.invariants import Version, by_component, duplicates, untruths
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -119,7 +119,7 @@ class Recorder:
         if self._gap:
             raise Missed(self._gap)
 
-    def assert_invariants(self, role: Callable[[Version], str] = only_role) -> None:
+    def assert_invariants(self, role: Callable[[Version], str] = by_component) -> None:
         """Fail with every violation of what must hold at every moment."""
         violations = [*duplicates(self.log, role), *untruths(self.log)]
         assert not violations, "\n".join(violations)

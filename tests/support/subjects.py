@@ -11,9 +11,10 @@ from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, VOLUME_CLA
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import agents, beacons, mcps, operator_main, services
+from tests.support import agents, beacons, mcps, operator_main, services, zerfoos
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
+from tests.support.zerfoos import ZERFOOS
 from tests.toy import BEACON
 from tests.toy.api import FLAG
 
@@ -80,4 +81,20 @@ TOY = Subject(
     until_ready=beacons.until_ready,
     operator=beacons.main,
 )
-SUBJECTS = {"mcp": MCP_SERVER, "agent": A2A_AGENT, "service": MODEL_AND_SERVICE, "toy": TOY}
+ZERFOO = Subject(
+    resource=ZERFOOS,
+    name="chat",
+    children=((DEPLOYMENT, "chat-primary"), (SERVICE, "chat-primary"), (SERVICE, "chat-svc")),
+    written=(ZERFOOS,),
+    writes=5,
+    reasons=frozenset({"Starting", "Ready"}),
+    create=zerfoos.create,
+    until_ready=zerfoos.until_phase,
+)
+SUBJECTS = {
+    "mcp": MCP_SERVER,
+    "agent": A2A_AGENT,
+    "service": MODEL_AND_SERVICE,
+    "zerfoo": ZERFOO,
+    "toy": TOY,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from modelyard.engines import generic, llamacpp, personaplex, tgi, vllm
+from modelyard.engines import generic, llamacpp, personaplex, tgi, vllm, zerfoo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from modelyard.engines.contract import Engine
 
 ENGINES: Final[Mapping[str, Engine]] = {
-    module.ENGINE.name: module.ENGINE for module in (llamacpp, vllm, tgi, personaplex, generic)
+    module.ENGINE.name: module.ENGINE for module in (llamacpp, vllm, tgi, personaplex, generic, zerfoo)
 }
 """Every engine, by the name that `spec.runtime` gives it."""
 

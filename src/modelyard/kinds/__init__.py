@@ -9,8 +9,15 @@ from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import DOOR
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
-ALL = (MCP, MODEL, INFERENCE_SERVICE, AGENT)
+ALL = (
+    MCP,
+    MODEL,
+    INFERENCE_SERVICE,
+    ZERFOO_INFERENCE_SERVICE,
+    AGENT,
+)
 """The kinds that users write, each with its CRD."""
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SERVICE_PORT = 8080
-REQUESTS_PER_POD = "2"
 PROGRESS_DEADLINE = 3600
 """Seconds. Weights take a while to arrive and to load, and by default a rollout counts as stuck after ten minutes."""
 
@@ -87,21 +86,14 @@ def autoscaler_config(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
 
 def _requests_in_progress(runtime: str) -> Json:
     name = ENGINES[runtime].metric or ENGINES["llamacpp"].metric
-    return _pods_metric(name, REQUESTS_PER_POD)
+    return autoscale.pods_metric(name, autoscale.REQUESTS_PER_POD)
 
 
 def _metric(metric: Metric) -> Json:
     if metric.type == "Pods":
-        return _pods_metric(metric.name, metric.target_average_value)
+        return autoscale.pods_metric(metric.name, metric.target_average_value)
     target = {"type": "Utilization", "averageUtilization": metric.target_average_utilization}
     return {"type": "Resource", "resource": {"name": metric.name, "target": target}}
-
-
-def _pods_metric(name: str, value: str | None) -> Json:
-    return {
-        "type": "Pods",
-        "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": value}},
-    }
 
 
 def _existing(seen: Seen, *resources: Resource) -> tuple[Ref, ...]:

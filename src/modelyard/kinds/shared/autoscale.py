@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 AUTOSCALED = "Autoscaled"
+REQUESTS_PER_POD = "2"
+"""How many requests in progress each pod should have, where a service names no metric to scale by."""
 METRICS_GRACE = 120.0
 """Seconds that pods get to deliver their first metrics before an autoscaler without them is reported."""
 _SCALED_TO_ZERO = "ScalingDisabled"
@@ -116,6 +118,12 @@ def autoscaler(
         "behavior": scaling.behavior,
     }
     return (workloads.child(AUTOSCALER, name, labels, {"spec": without_empty(spec)}),)
+
+
+def pods_metric(name: str, value: str) -> Json:
+    """Return a metric of the pods to scale by, and how much of it each pod should have."""
+    target = {"type": "AverageValue", "averageValue": value}
+    return {"type": "Pods", "pods": {"metric": {"name": name}, "target": target}}
 
 
 def conditions(before: Json, seen: Seen) -> tuple[Condition, ...]:

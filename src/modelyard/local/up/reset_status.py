@@ -39,6 +39,7 @@ _OF_PODS: Final = dict.fromkeys(("Ready", "ContainersReady"), Truth.FALSE)
 _OF_OBJECTS: Final = {
     "Ready": Truth.FALSE,
     "Available": Truth.FALSE,
+    "PrimaryReady": Truth.FALSE,
     "Progressing": Truth.TRUE,
     "Responding": Truth.UNKNOWN,
 }

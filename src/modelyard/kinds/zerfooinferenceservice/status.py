@@ -1,0 +1,175 @@
+"""The status of a ZerfooInferenceService: PrimaryReady (the pods), Ready, and a phase that sums them up.
+
+When all goes well it is written twice from create to Ready.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from modelyard.core import names
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, workloads
+from modelyard.kinds.zerfooinferenceservice import naming
+from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, ZerfooInferenceServiceStatus
+from modelyard.kinds.zerfooinferenceservice.naming import PRIMARY
+from modelyard.kinds.zerfooinferenceservice.plan import scales_by_cpu
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.shared.workloads import Rollout
+    from modelyard.kinds.zerfooinferenceservice.api import ZerfooInferenceServiceSpec
+    from modelyard.kinds.zerfooinferenceservice.decide import Decision
+    from modelyard.kinds.zerfooinferenceservice.server import Server
+
+Json = dict[str, Any]
+
+_REMEDIES = pod_problems.Remedies(
+    memory="raise spec.resources.memory, so that it gets a node with enough",
+    room="free or add capacity, or lower spec.resources",
+)
+
+
+class Phase(StrEnum):
+    """One word for the state of a service."""
+
+    PENDING = "Pending"
+    PROGRESSING = "Progressing"
+    READY = "Ready"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+
+
+def on_error(before: Json, problem: Problem) -> Json:
+    """Return the status fields to change when `summarise` cannot be called. Pods that were ready may still serve."""
+    serves = any(isinstance(track, dict) and track.get("readyReplicas") for track in before.get("tracks") or ())
+    lasting = problem.reason is Reason.INVALID_SPEC
+    phase = {"phase": (Phase.DEGRADED if serves else Phase.FAILED).value} if lasting or serves else {}
+    return {"ready": False, "message": problem.text, **phase}
+
+
+def summarise(
+    service: Object[ZerfooInferenceServiceSpec], seen: Seen, outcome: Outcome, decision: Decision
+) -> ZerfooInferenceServiceStatus:
+    """Return the status of one service."""
+    deployment = seen.one(Owned(DEPLOYMENT, PRIMARY))
+    rollout = workloads.read_rollout(deployment)
+    primary = track_condition("PrimaryReady", service.spec, seen, decision.primary, rollout)
+    ready = overall(outcome, primary)
+    return ZerfooInferenceServiceStatus(
+        phase=phase(ready, rollout),
+        ready=ready.status is Truth.TRUE,
+        replicas=replicas(rollout, deployment),
+        selector=selector(service.meta.name),
+        message="" if ready.status is Truth.TRUE else ready.message,
+        tracks=(track_status(decision.primary, rollout),),
+        url=url(service, seen),
+        conditions=(primary, ready, *autoscaled(service, seen)),
+    )
+
+
+def track_condition(
+    kind: str, spec: ZerfooInferenceServiceSpec, seen: Seen, server: Server, rollout: Rollout
+) -> Condition:
+    """Return the condition of a track: whether all its pods are ready."""
+    if server.problem:
+        return failing(kind, server.problem)
+    if rollout.complete and rollout.wanted == 0:
+        message = "the Deployment is scaled to zero; scale it up again to serve"
+        return condition(kind, False, Reason.SCALED_TO_ZERO, message)
+    if rollout.complete:
+        return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(spec, server)}")
+    pods = seen.all(Owned(POD, server.served.track))
+    if problem := pod_problem(pods, rollout):
+        return failing(kind, problem)
+    said = "; ".join(filter(None, (rollout.count, pod_problems.probe_remark(pods))))
+    return condition(kind, False, Reason.ROLLING_OUT if rollout.ready else Reason.STARTING, said)
+
+
+def pod_problem(pods: tuple[Stored, ...], rollout: Rollout) -> Problem | None:
+    """Return what keeps pods from becoming ready; None: nothing that is known."""
+    there = [pod for pod in pods if not pod.meta.deleting]
+    reports = (report.problem for pod in there if (report := fetch_report.pod_report(pod)))
+    fetching = any(fetch_report.running_downloader(pod) for pod in there)
+    failed = next(filter(None, reports), None) or pod_problems.first_problem(there, _REMEDIES)
+    return failed or (None if fetching else rollout.problem)
+
+
+def bounds(spec: ZerfooInferenceServiceSpec, server: Server) -> str:
+    """Return a remark if the autoscaler does not let the primary have spec.replicas pods; empty: it does."""
+    if server.served.track != PRIMARY or not spec.max_replicas:
+        return ""
+    if spec.min_replicas <= spec.replicas <= spec.max_replicas:
+        return ""
+    allowed = f"{spec.min_replicas} to {spec.max_replicas}"
+    return f"; spec.replicas is {spec.replicas}, but the autoscaler allows {allowed}"
+
+
+def overall(outcome: Outcome, *tracks: Condition) -> Condition:
+    """Return the condition Ready: the first thing that is not as it should be."""
+    if outcome.problem:
+        return failing("Ready", outcome.problem)
+    for track in tracks:
+        if track.status is not Truth.TRUE:
+            return condition("Ready", False, Reason(track.reason), track.message)
+    return condition("Ready", True, Reason.READY, "all pods are ready")
+
+
+def phase(ready: Condition, primary: Rollout) -> Phase:
+    """Return the phase, from the condition Ready and whether requests are answered."""
+    if ready.status is Truth.TRUE:
+        return Phase.READY
+    if ready.reason in PROBLEMS:
+        return Phase.DEGRADED if primary.ready else Phase.FAILED
+    return Phase.PROGRESSING if primary.ready else Phase.PENDING
+
+
+def track_status(server: Server, rollout: Rollout, weight: int = 100, effective: int = 100) -> TrackStatus:
+    """Return the status of one track."""
+    return TrackStatus(
+        name=server.served.track,
+        model=server.served.model,
+        replicas=rollout.wanted,
+        ready_replicas=rollout.ready,
+        weight=weight,
+        effective_weight=effective,
+    )
+
+
+def replicas(rollout: Rollout, deployment: Stored | None) -> int:
+    """Return the number of pods of the primary, for the scale subresource.
+
+    Pods that are wanted count at once: they exist a moment later, and that would be one more write.
+    """
+    return max(rollout.wanted, int(deployment.status.get("replicas", 0)) if deployment else 0)
+
+
+def selector(name: str) -> str:
+    """Return the label selector of the pods of the primary as text, for the scale subresource."""
+    return ",".join(f"{label}={value}" for label, value in sorted(naming.selector(name, PRIMARY).items()))
+
+
+def url(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> str:
+    """Return the URL of the service inside the cluster; empty: its Service does not exist yet."""
+    name = naming.service_name(service.meta.name)
+    if not any(found.meta.name == name for found in seen.all(Owned(SERVICE))):
+        return ""
+    return f"http://{names.service_host(name, service.meta.namespace)}:{PORT}"
+
+
+def autoscaled(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> tuple[Condition, ...]:
+    """Return the condition Autoscaled if the autoscaler cannot work; empty: it can, or there is none."""
+    if scales_by_cpu(service.spec) and not service.spec.resources.cpu:
+        problem = Problem(
+            Reason.AUTOSCALER_STUCK,
+            "the autoscaler goes by the use of CPU, and the pods request none",
+            "set spec.resources.cpu",
+        )
+        return (failing(autoscale.AUTOSCALED, problem),)
+    return autoscale.conditions(service.before, seen)
