@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,3 +104,48 @@ async def test_the_program_says_what_it_did_with_several_files(hub: HubServer, t
         "etag": "",
         "kept": "",
     }
+
+
+async def test_files_that_have_the_checksums_of_the_request_are_taken(desk: Desk, hub: HubServer) -> None:
+    sums = {"a.json": sha256(b"a"), "m.gguf": sha256(hub.files["m.gguf"])}
+    got = await desk.fetch(REPO, everything=True, checksums=sums)
+    assert {file.name: file.sha256 for file in got.files}.items() >= sums.items()
+    await desk.fetch(REPO, everything=True, checksums=sums)
+    assert fetched(hub) == 4
+
+
+async def test_a_file_with_another_checksum_is_not_kept(desk: Desk, hub: HubServer) -> None:
+    with pytest.raises(FetchFailed) as refused:
+        await desk.fetch(REPO, everything=True, checksums={"a.json": "1" * 64})
+    assert refused.value.code is Code.CHECKSUM
+    assert "manifest.json" not in desk.names()
+
+
+async def test_a_checksum_that_the_hub_contradicts_is_refused_before_the_download(desk: Desk, hub: HubServer) -> None:
+    with pytest.raises(FetchFailed) as refused:
+        await desk.fetch(REPO, everything=True, checksums={"m.gguf": "1" * 64})
+    assert (refused.value.code, fetched(hub)) == (Code.CHECKSUM, 0)
+
+
+async def test_a_checksum_of_a_file_that_is_not_fetched_is_refused(desk: Desk, hub: HubServer) -> None:
+    with pytest.raises(FetchFailed, match="absent") as refused:
+        await desk.fetch(REPO, everything=True, checksums={"absent.json": "1" * 64})
+    assert (refused.value.code, fetched(hub)) == (Code.REFUSED, 0)
+
+
+async def test_weights_that_are_there_are_fetched_again_for_another_checksum(desk: Desk, hub: HubServer) -> None:
+    await desk.fetch(REPO, everything=True)
+    hub.files["a.json"] = b"new"
+    await desk.fetch(REPO, everything=True, checksums={"a.json": sha256(b"new")})
+    assert (desk.folder / "a.json").read_bytes() == b"new"
+
+
+async def test_the_program_takes_checksums(hub: HubServer, tmp_path: Path) -> None:
+    args = (REPO, "--to", str(tmp_path / "w"), "--all", "--checksum")
+    wrong = await run(*args, f"a.json={'1' * 64}", HF_ENDPOINT=hub.endpoint)
+    assert (wrong.code, wrong.result["result"]) == (Code.CHECKSUM, "checksum")
+    assert (await run(*args, "a.json=abc", HF_ENDPOINT=hub.endpoint)).code == 2
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

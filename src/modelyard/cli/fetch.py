@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -25,10 +26,13 @@ from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import FetchRequest, Refresh, RetryPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from modelyard.weights.fetch import Fetched
 
 TERMINATION_LOG: Final = "/dev/termination-log"
 
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _ETAG_LIMIT: Final = 256  # as much of it as the operator keeps
 _TEXT_LIMIT: Final = 1500  # the kubelet keeps 4096 bytes of a termination message, and cut JSON is no JSON
 
@@ -57,6 +61,9 @@ def fetch(
     everything: Annotated[bool, typer.Option("--all", help="Every file of a repository or prefix.")] = False,
     link: Annotated[str, typer.Option(help="A second name for the file to serve: a link in the folder.")] = "",
     sha256: Annotated[str, typer.Option(help="What the one file must hash to.")] = "",
+    checksum: Annotated[
+        list[str] | None, typer.Option(help="NAME=SHA256: what one file must hash to. Can be repeated.")
+    ] = None,
     refresh: Annotated[Refresh, typer.Option(help="When to fetch again what is there.")] = Refresh.IF_NOT_PRESENT,
     verify: Annotated[bool, typer.Option("--verify", help="Read what is there again and compare its hashes.")] = False,
     ca: Annotated[Path | None, typer.Option(help="PEM certificates to trust besides those of the system.")] = None,
@@ -72,6 +79,7 @@ def fetch(
         everything=everything,
         link=link,
         sha256=sha256.lower(),
+        checksums=_checksums(checksum or ()),
         refresh=refresh,
         verify=verify,
         ca=ca,
@@ -81,6 +89,14 @@ def fetch(
     code, result = asyncio.run(_run(request))
     _report(result)
     raise typer.Exit(code)
+
+
+def _checksums(given: Iterable[str]) -> dict[str, str]:
+    pairs = (entry.rpartition("=") for entry in given)
+    sums = {name: value.lower() for name, _, value in pairs}
+    if not all(name and _SHA256.fullmatch(value) for name, value in sums.items()):
+        raise typer.BadParameter("write NAME=SHA256, with 64 hexadecimal digits", param_hint="--checksum")
+    return sums
 
 
 def _share_with_group() -> None:

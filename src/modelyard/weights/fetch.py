@@ -173,7 +173,8 @@ async def _look_in_bucket(job: _Fetch, source: S3, client: Downloads) -> tuple[S
 
 
 def _known(upstream: SourceFile, request: FetchRequest) -> SourceFile:
-    return msgspec.structs.replace(upstream, sha256=request.sha256) if request.sha256 else upstream
+    wanted = request.sha256 or request.checksums.get(upstream.name, "")
+    return msgspec.structs.replace(upstream, sha256=wanted) if wanted else upstream
 
 
 def _checked(found: tuple[SourceFile, ...], request: FetchRequest) -> tuple[SourceFile, ...]:
@@ -181,7 +182,8 @@ def _checked(found: tuple[SourceFile, ...], request: FetchRequest) -> tuple[Sour
     for file in found:
         if is_ours(file.name):
             raise FetchFailed(Code.REFUSED, f"{file.name} is a name that we use ourselves", "choose another file")
-    files = tuple(_marked(file, request, served=file is found[0]) for file in found)
+    _refuse_absent(found, request)
+    files = tuple(_vouched(_marked(file, request, served=file is found[0]), request) for file in found)
     if not request.sha256:
         return files
     if len(found) > 1:
@@ -190,6 +192,24 @@ def _checked(found: tuple[SourceFile, ...], request: FetchRequest) -> tuple[Sour
         message = f"upstream says that {found[0].name} has the sha256 {found[0].sha256}, not {request.sha256}"
         raise FetchFailed(Code.CHECKSUM, message, "check the hash, and that the source is what it should be")
     return (_known(files[0], request),)
+
+
+def _refuse_absent(found: tuple[SourceFile, ...], request: FetchRequest) -> None:
+    absent = sorted(request.checksums.keys() - {file.name for file in found})
+    if absent:
+        message = f"{absent[0]} has a checksum, but is not among the files that are fetched"
+        raise FetchFailed(Code.REFUSED, message, "correct the name in --checksum, or leave it out")
+
+
+def _vouched(file: SourceFile, request: FetchRequest) -> SourceFile:
+    """Return a file with the hash of the request, which has to be that of the source if it tells one."""
+    wanted = request.checksums.get(file.name, "")
+    if not wanted:
+        return file
+    if file.sha256 not in ("", wanted):
+        message = f"upstream says that {file.name} has the sha256 {file.sha256}, not {wanted}"
+        raise FetchFailed(Code.CHECKSUM, message, "check the hash, and that the source is what it should be")
+    return msgspec.structs.replace(file, sha256=wanted)
 
 
 def _marked(file: SourceFile, request: FetchRequest, *, served: bool) -> SourceFile:

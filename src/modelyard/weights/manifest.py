@@ -94,6 +94,8 @@ def complete(request: FetchRequest) -> Choice | None:
     choice = next((choice for choice in manifest.choices if choice.answers(request)), None)
     if choice is None or (request.sha256 and [file.sha256 for file in choice.files] != [request.sha256]):
         return None
+    if not request.checksums.items() <= {(file.name, file.sha256) for file in choice.files}:
+        return None
     # A file that a later request replaced does not go with the rest of this choice any more.
     same = all(manifest.files[file.name].sha256 == file.sha256 for file in choice.files)
     first = choice.files[0]

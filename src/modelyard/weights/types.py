@@ -30,6 +30,8 @@ class FetchRequest(msgspec.Struct, frozen=True):
     everything: bool = False
     link: str = ""
     sha256: str = ""
+    checksums: Mapping[str, str] = {}
+    """What single files must hash to, by name."""
     refresh: Refresh = Refresh.IF_NOT_PRESENT
     verify: bool = False
     ca: Path | None = None

@@ -96,6 +96,7 @@ FAILURES: Final[Mapping[int, Failure]] = {
 _FIELD_OF_OPTION: Final = {
     "--file": "spec.source of the Model (hf://org/repo/FILE)",
     "--sha256": "spec.sha256 of the Model",
+    "--checksum": "spec.checksums of the ModelDeployment",
     "--ca": "the operator's --ca-cert-configmap",
     "--allow-root": "the operator's --allowed-host-path-roots",
 }
