@@ -6,28 +6,25 @@ one. Kubernetes removes a finished Job after a day; from then on the status reme
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from modelyard.core import names
-from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint
-from modelyard.core.exitcodes import Code
 from modelyard.core.plan import CreateOnly, RequeueAfter
 from modelyard.core.policy import CacheMode
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import JOB, POD, SECRET
 from modelyard.core.source import S3, Hub, Web, parse
 from modelyard.engines.contract import Loads
-from modelyard.kinds.contract import Asked, Named, Owned
+from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.model import weights_present
 from modelyard.kinds.model.api import MODEL_LABEL, Accelerator, Format
 from modelyard.kinds.model.api import RESOURCE as MODEL
-from modelyard.kinds.shared import fetch_container, fetch_report, labels, model_volumes, pod_problems, pods, secrets
+from modelyard.kinds.shared import fetch_container, fetch_job, fetch_report, labels, model_volumes, pods, secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,13 +43,9 @@ ATTEMPT: Final = "modelyard.dev/attempt"
 
 RETRY_SECONDS: Final = 600.0
 """How long a failed Job stays before it is replaced."""
-NEW_POD_SECONDS: Final = 10.0
-"""How long the problems of a new pod are not reported: its volume may be on its way."""
 
 _KEPT_SECONDS: Final = 86400
 _AGAIN: Final = "it is retried every ten minutes"
-_PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
-"""Exit codes after which another try would fail in the same way."""
 
 
 class Stage(StrEnum):
@@ -88,16 +81,8 @@ def reads(model: Object[ModelSpec], seen: Seen) -> Iterator[Read]:
         return
     yield weights_present.CACHE
     yield Owned(POD)
-    if log := _log_check(seen):
+    if log := fetch_job.log_check(seen.all(Owned(POD))):
         yield log
-
-
-def _log_check(seen: Seen) -> Asked | None:
-    pods_at_work = (
-        pod for pod in seen.all(Owned(POD)) if not pod.meta.deleting and fetch_report.running_downloader(pod)
-    )
-    pod = next(pods_at_work, None)
-    return Asked(LogTail(pod.meta.namespace, pod.meta.name, fetch_report.CONTAINER)) if pod else None
 
 
 def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
@@ -107,11 +92,11 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
         memory = weights_present.stored_presence(model, seen)
         return Stage.DONE if memory and memory.confirmed else Stage.TO_BEGIN
     wanted = _annotations(model, seen)
-    if complete := _true_condition(job, "Complete"):
+    if complete := fetch_job.true_condition(job, "Complete"):
         since = str(complete.get("lastTransitionTime", ""))
         same = job.meta.annotation(ORDER) == wanted[ORDER] and weights_present.has_cache(seen, since)
         return Stage.DONE if same else Stage.OUTDATED
-    failed = _true_condition(job, "Failed")
+    failed = fetch_job.true_condition(job, "Failed")
     if job.meta.annotation(ATTEMPT) != wanted[ATTEMPT] or (failed and _retry_in(job, seen) <= 0):
         return Stage.OUTDATED
     return Stage.FAILED if failed else Stage.RUNNING
@@ -120,22 +105,13 @@ def stage(model: Object[ModelSpec], seen: Seen) -> Stage:
 def retry_failed(seen: Seen) -> RequeueAfter | None:
     """Return when the failed Job is to be replaced; None: none has failed."""
     job = seen.one(Owned(JOB))
-    if job is None or not _true_condition(job, "Failed"):
+    if job is None or not fetch_job.true_condition(job, "Failed"):
         return None
     return RequeueAfter(_retry_in(job, seen), "the prefetch failed and is tried again")
 
 
 def _retry_in(job: Stored, seen: Seen) -> float:
-    try:
-        failed_at = datetime.fromisoformat(_true_condition(job, "Failed")["lastTransitionTime"])
-    except (KeyError, TypeError, ValueError):
-        return RETRY_SECONDS
-    return max(0.0, RETRY_SECONDS - (seen.now - failed_at).total_seconds())
-
-
-def _true_condition(job: Stored, how: str) -> Json:
-    entries = job.status.get("conditions") or ()
-    return next((entry for entry in entries if entry.get("type") == how and entry.get("status") == "True"), {})
+    return fetch_job.seconds_until(job, RETRY_SECONDS, seen.now)
 
 
 def failure(seen: Seen, reported: Problem | None) -> Problem:
@@ -143,7 +119,7 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
     if reported:
         return msgspec.structs.replace(reported, remedy=f"{reported.remedy}; {_AGAIN}")
     job = seen.one(Owned(JOB))
-    said = str(_true_condition(job, "Failed").get("message", "")) if job else ""
+    said = str(fetch_job.true_condition(job, "Failed").get("message", "")) if job else ""
     return Problem(
         Reason.PREFETCH_FAILED,
         f"the prefetch failed: {said[:512] or 'its Job gives no reason'}",
@@ -153,28 +129,17 @@ def failure(seen: Seen, reported: Problem | None) -> Problem:
 
 def find_problem(seen: Seen) -> Problem | None:
     """Return what keeps a pod of the Job from running; None: nothing, or the pod is new."""
-    settled = (pod for pod in seen.all(Owned(POD)) if not _is_new(pod, seen))
-    return pod_problems.first_problem(settled, fetch_report.REMEDIES)
+    return fetch_job.find_problem(seen.all(Owned(POD)), seen.now, fetch_report.REMEDIES)
 
 
 def recheck_new_pod(seen: Seen) -> RequeueAfter | None:
-    """Return when a new pod is to be checked again; None: there is none. One that is not scheduled changes no more."""
-    new = any(_is_new(pod, seen) for pod in seen.all(Owned(POD)))
-    return RequeueAfter(NEW_POD_SECONDS, "the pod of the prefetch is new") if new else None
-
-
-def _is_new(pod: Stored, seen: Seen) -> bool:
-    if not pod.meta.creation_timestamp:
-        return False
-    created = datetime.fromisoformat(pod.meta.creation_timestamp)
-    return (seen.now - created).total_seconds() < NEW_POD_SECONDS
+    """Return when a new pod is to be checked again; None: there is none."""
+    return fetch_job.recheck_new_pod(seen.all(Owned(POD)), seen.now)
 
 
 def progress_text(seen: Seen) -> str:
     """Return the progress of the download, for a condition; empty: not known."""
-    log = _log_check(seen)
-    answer = seen.answer(log) if log else None
-    return fetch_report.progress_text(answer.value) if answer and answer.ok else ""
+    return fetch_report.progress_text(fetch_job.progress_line(seen, seen.all(Owned(POD))))
 
 
 def children(model: Object[ModelSpec], seen: Seen) -> tuple[CreateOnly, ...]:
@@ -231,19 +196,6 @@ def _job_spec(model: Object[ModelSpec], policy: Policy) -> Json:
     return {
         "backoffLimit": 2,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
-        "podFailurePolicy": {"rules": _failure_policy_rules()},
+        "podFailurePolicy": {"rules": fetch_job.failure_policy_rules()},
         "template": pods.pod_template(_labels(model.meta.name), pod),
     }
-
-
-def _failure_policy_rules() -> list[Json]:
-    """Return the podFailurePolicy. A pod that was stopped or evicted is no failed try: the next one resumes."""
-    return [
-        {"action": "FailJob", "onExitCodes": _exit_codes(*_PERMANENT_CODES)},
-        {"action": "Ignore", "onExitCodes": _exit_codes(int(Code.STOPPED))},
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-    ]
-
-
-def _exit_codes(*codes: int) -> Json:
-    return {"containerName": fetch_report.CONTAINER, "operator": "In", "values": list(codes)}
