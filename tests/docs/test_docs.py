@@ -139,7 +139,9 @@ def test_an_example_is_planned_without_a_problem(example: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "-f", str(example)])
     assert result.exception is None
     children = list(yaml.safe_load_all(result.stdout))
-    assert {"Deployment", "Service"} <= {child["kind"] for child in children}
+    kinds = {child["kind"] for child in children}
+    # A ModelDeployment gets its server once its weights are there.
+    assert kinds >= {"Deployment", "Service"} or kinds == {"PersistentVolumeClaim", "Job"}
 
 
 def test_the_environment_of_the_container_is_listed() -> None:

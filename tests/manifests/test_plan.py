@@ -83,8 +83,7 @@ def test_manifests_without_any_of_our_kinds_are_refused(tmp_path: Path):
     done = planned(tmp_path, NOTE)
     assert str(done.exception) == (
         f"there is nothing to plan: {tmp_path}/manifests.yaml holds no Agent, InferenceService, MCP, Model, "
-        "ZerfooInferenceService; "
-        "name a file that does"
+        "ModelDeployment, ZerfooInferenceService; name a file that does"
     )
 
 

@@ -116,7 +116,11 @@ def _contradictions(version: Version) -> Iterator[str]:
     status = version.status
     if version.conditions.get("Available", {}).get("status") == "True" and status.get("readyReplicas") == 0:
         yield "Available is True, but no pod is ready"
-    if "phase" in status and "Ready" in version.conditions and (status["phase"] == "Ready") != _says_ready(version):
+    if (
+        "phase" in status
+        and "Ready" in version.conditions
+        and (status["phase"] in ("Ready", "Running")) != _says_ready(version)
+    ):
         yield f"the phase is {status['phase']}, but the condition Ready says otherwise"
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, VOLUME_CLAIM, Resource
+from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE, VOLUME_CLAIM, Resource
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import agents, beacons, mcps, operator_main, services, zerfoos
+from tests.support import agents, beacons, mcps, modeldeployments, operator_main, services, zerfoos
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.support.zerfoos import ZERFOOS
@@ -70,6 +70,21 @@ MODEL_AND_SERVICE = Subject(
     create=services.create_pair,
     until_ready=services.until_service,
 )
+MODEL_DEPLOYMENT = Subject(
+    resource=modeldeployments.RESOURCE,
+    name="chat",
+    children=(
+        (VOLUME_CLAIM, "chat-weights"),
+        (JOB, modeldeployments.JOB_NAME),
+        (DEPLOYMENT, "chat"),
+        (SERVICE, "chat"),
+    ),
+    written=(modeldeployments.RESOURCE,),
+    writes=8,
+    reasons=frozenset({"Creating", "Downloading", "Starting", "PodsReady"}),
+    create=modeldeployments.create,
+    until_ready=modeldeployments.until_running,
+)
 TOY = Subject(
     resource=BEACON.resource,
     name="tower",
@@ -96,5 +111,6 @@ SUBJECTS = {
     "agent": A2A_AGENT,
     "service": MODEL_AND_SERVICE,
     "zerfoo": ZERFOO,
+    "deployment": MODEL_DEPLOYMENT,
     "toy": TOY,
 }

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     PVC_NOT_FOUND = "PVCNotFound"
     PVC_LOST = "PVCLost"
     PREFETCH_FAILED = "PrefetchFailed"
+    DOWNLOAD_FAILED = "DownloadFailed"
     UPSTREAM_CHANGED = "UpstreamChanged"
     SPECULATIVE_MISSING_MODEL = "SpeculativeMissingModel"
     MISSING_MEMORY_REQUEST = "MissingMemoryRequest"
@@ -140,6 +141,7 @@ PROBLEMS: Final = frozenset(
         Reason.PVC_NOT_FOUND,
         Reason.PVC_LOST,
         Reason.PREFETCH_FAILED,
+        Reason.DOWNLOAD_FAILED,
         Reason.FORBIDDEN,
         Reason.CRASH_LOOP,
         Reason.IMAGE_PULL_FAILED,

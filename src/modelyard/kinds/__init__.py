@@ -9,12 +9,14 @@ from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import DOOR
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 ALL = (
     MCP,
     MODEL,
     INFERENCE_SERVICE,
+    MODEL_DEPLOYMENT,
     ZERFOO_INFERENCE_SERVICE,
     AGENT,
 )

@@ -45,6 +45,12 @@ OBJECTS: tuple[dict[str, Any], ...] = (
     {"apiVersion": INFERENCE, "kind": "Model", **META, "spec": {"source": "https://example.com/a.gguf"}},
     {"apiVersion": INFERENCE, "kind": "InferenceService", **META, "spec": {"modelRef": "served"}},
     {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": "MCP", **META, "spec": {"image": "tools"}},
+    {
+        "apiVersion": "ai.example.com/v1alpha1",
+        "kind": "ModelDeployment",
+        **META,
+        "spec": {"modelName": "a", "modelSource": "https://example.com/a.gguf"},
+    },
 )
 
 
@@ -97,6 +103,7 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
         "inferenceservice": {"phase": "Ready", "readyReplicas": 1},
         "mcp": {"ready": True},
         "model": {"phase": "Ready"},
+        "modeldeployment": {"phase": "Running", "readyPods": 1},
     }
     await kubectl("apply", here, "-f", "-", input=yaml.safe_dump_all([*OBJECTS, deployment("served")]))
     for kind, fields in statuses.items():
@@ -115,6 +122,9 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
     truths = "{range .status.conditions[*]}{.type}={.status} {end}"
     assert await read("inferenceservice", "{.status.phase} {.status.readyReplicas} " + truths) == (
         "Creating 0 Ready=False Other=True "
+    )
+    assert await read("modeldeployment", "{.status.phase} {.status.readyPods} " + truths) == (
+        "Deploying 0 Ready=False Other=True "
     )
     assert await read("mcp", "{.status.ready} " + truths) == "false Ready=False Other=True "
     assert await read("model", "{.status.phase} " + truths) == "Ready Ready=True Other=True "

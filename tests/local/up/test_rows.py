@@ -11,6 +11,7 @@ from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.model.api import RESOURCE as MODEL
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up.rows import Row, row, rows
 
@@ -146,3 +147,32 @@ def test_a_service_is_settled_when_the_weights_that_it_waits_for_need_help(degra
 def test_models_come_before_what_serves_them() -> None:
     model = Stored.from_dict(MODEL, {"metadata": {"name": "zebra", "namespace": "default", "generation": 1}})
     assert [each.kind for each in rows([service(), model], PLACES)] == ["Model", "InferenceService"]
+
+
+def test_a_deployment_that_is_scaled_to_zero_rests_as_wanted() -> None:
+    said = [{"type": "Ready", "status": "False", "reason": "ScaledToZero", "message": "scaled to zero"}]
+    body = {
+        "metadata": {"name": "chat", "namespace": "default", "generation": 1},
+        "spec": {"replicas": 0},
+        "status": {"phase": "Pending", "readyPods": 0, "replicas": 0, "observedGeneration": 1, "conditions": said},
+    }
+    shown = row(Stored.from_dict(MODEL_DEPLOYMENT, body), PLACES)
+    assert (shown.ready, shown.is_settled, shown.is_as_wanted) == ("0/0", True, True)
+
+
+def test_a_deployment_shows_its_pods_and_its_endpoint() -> None:
+    said = [{"type": "Ready", "status": "True", "reason": "PodsReady"}]
+    body = {
+        "metadata": {"name": "chat", "namespace": "default", "generation": 1},
+        "spec": {"replicas": 2},
+        "status": {
+            "phase": "Running",
+            "readyPods": 2,
+            "replicas": 2,
+            "endpoint": "http://yard.default.svc.cluster.local:8080",
+            "observedGeneration": 1,
+            "conditions": said,
+        },
+    }
+    shown = row(Stored.from_dict(MODEL_DEPLOYMENT, body), PLACES)
+    assert (shown.phase, shown.ready, shown.is_ready) == ("Running", "2/2", True)

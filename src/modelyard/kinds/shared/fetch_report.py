@@ -235,3 +235,10 @@ def _number(size: int, scale: int) -> str:
     if scale >= _GIB:
         return f"{size / _GIB:.1f}"
     return f"{size // _MIB}" if scale >= 10 * _MIB else f"{size / _MIB:.1f}"
+
+
+def with_words(problem: Problem, words: Mapping[str, str]) -> Problem:
+    """Return the problem of a download in the words of another kind: fields of a Model are replaced by its own."""
+    pattern = re.compile("|".join(re.escape(said) for said in sorted(words, key=len, reverse=True)))
+    message, remedy = (pattern.sub(lambda found: words[found[0]], text) for text in (problem.message, problem.remedy))
+    return Problem(problem.reason, message, remedy)

@@ -16,6 +16,8 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, Resource
 from modelyard.kinds import ALL
 from modelyard.kinds.inferenceservice.phases import ServicePhase
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
+from modelyard.kinds.modeldeployment.api import Phase
 from modelyard.kube.errors import NotFound
 from modelyard.local.clock import timestamp
 from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
@@ -66,7 +68,8 @@ async def reset_status(client: Client, node: str) -> None:
 
 def _unready(item: Stored) -> Json:
     """Return the changed fields of a service's status; only those that its kind has."""
-    fields = {"phase": ServicePhase.CREATING.value, "ready": False, "readyReplicas": 0}
+    phase = Phase.DEPLOYING if item.resource == MODEL_DEPLOYMENT else ServicePhase.CREATING
+    fields = {"phase": phase.value, "ready": False, "readyReplicas": 0, "readyPods": 0}
     kept = {name: value for name, value in fields.items() if name in item.status}
     return {**kept, "conditions": _conditions(item, _OF_OBJECTS, Reason.STARTING)}
 

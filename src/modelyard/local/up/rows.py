@@ -15,6 +15,7 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kinds.model.api import RESOURCE as MODEL
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.local.node.proxy.service_dns import resolve_names
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Row(Struct, frozen=True, rename="camel"):
     @property
     def is_as_wanted(self) -> bool:
         """Whether it is ready, or stopped because its spec says so."""
-        return self.is_ready or (self.is_settled and self.phase == _RESTS)
+        rests = self.phase == _RESTS or self.reason == Reason.SCALED_TO_ZERO
+        return self.is_ready or (self.is_settled and rests)
 
 
 def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[Row]:
@@ -108,6 +110,8 @@ def _phase(ready: Json) -> str:
 
 
 def _count(item: Stored, status: Json) -> str:
+    if item.resource == MODEL_DEPLOYMENT:
+        return f"{status.get('readyPods', 0)}/{status.get('replicas') or item.spec.get('replicas', 1)}"
     if item.resource != INFERENCE_SERVICE:
         return ""
     return f"{status.get('readyReplicas', 0)}/{status.get('desiredReplicas', item.spec.get('replicas', 1))}"

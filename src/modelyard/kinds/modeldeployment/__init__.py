@@ -1,0 +1,29 @@
+"""ModelDeployment: a model from the download of its weights to the pods that serve them."""
+
+from modelyard.core.checks.log_tail import LogTail
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, POD, SECRET, SERVICE, VOLUME_CLAIM
+from modelyard.kinds.contract import Kind
+from modelyard.kinds.modeldeployment import api, decide, plan, reads, rules, status
+from modelyard.kinds.shared import autoscale
+
+MODEL_DEPLOYMENT = Kind(
+    resource=api.RESOURCE,
+    spec=api.ModelDeploymentSpec,
+    status=api.ModelDeploymentStatus,
+    reads=reads.reads,
+    decide=decide.decide,
+    plan=plan.plan,
+    summarise=status.summarise,
+    looks_at=(POD, SECRET, VOLUME_CLAIM),
+    children=(VOLUME_CLAIM, DEPLOYMENT, SERVICE, AUTOSCALER),
+    creates=(JOB, VOLUME_CLAIM),
+    deletes=(DEPLOYMENT, AUTOSCALER, JOB),
+    asks=(LogTail,),
+    conditions=("Ready", "Available", "WeightsPresent", "Progressing"),
+    optional_conditions=(autoscale.AUTOSCALED,),
+    status_on_error=status.on_error,
+    columns=api.COLUMNS,
+    rules=rules.RULES,
+    scale=True,
+    short_names=("md",),
+)

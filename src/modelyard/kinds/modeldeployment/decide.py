@@ -1,0 +1,45 @@
+"""The decision of a ModelDeployment, for plan and status: what stands in its way, and the stage of its weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.resources import VOLUME_CLAIM
+from modelyard.kinds.contract import Named
+from modelyard.kinds.modeldeployment import download, server, weights
+from modelyard.kinds.modeldeployment.download import Stage
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
+
+
+class Decision(Struct, frozen=True):
+    """What is to be done for a ModelDeployment."""
+
+    problem: Problem | None
+    """Why its weights can neither be fetched nor mounted; None: they can, or they are there."""
+    stage: Stage
+    """The stage of the weights that are wanted."""
+    has_lost_weights: bool
+    """Whether the weights of the running pods are gone with their claim."""
+
+
+def decide(md: Object[ModelDeploymentSpec], seen: Seen) -> Decision:
+    """Return the decision of one ModelDeployment."""
+    stage = download.stage(md, seen)
+    # Weights that are there are served without the Secret that they were fetched with.
+    fetched = stage is Stage.PRESENT and weights.is_fetched(md.spec)
+    problem = None if fetched else weights.find_problem(md, seen)
+    return Decision(problem, stage, stage is not Stage.PRESENT and _has_lost_weights(md, seen))
+
+
+def _has_lost_weights(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    verified = md.before.get("weights") or {}
+    if not server.served_key(seen) or not verified.get("claim"):
+        return False
+    claim = seen.one(Named(VOLUME_CLAIM, str(verified["claim"])))
+    return claim is None or claim.meta.uid != verified.get("claimUid")

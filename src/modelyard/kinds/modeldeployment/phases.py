@@ -1,0 +1,134 @@
+"""The phase of a ModelDeployment: a table, of which the first row that fits counts.
+
+`status` calls `decide_phase`. docs/kinds/modeldeployment.md repeats the table, and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import Reason
+from modelyard.kinds.modeldeployment.api import Phase
+from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.shared.workloads import Rollout
+
+
+class PhaseFacts(Struct, frozen=True):
+    """What decides the phase. `status` works it out."""
+
+    stage: Stage
+    obstacle: Problem | None = None
+    """What kept the plan from being carried out; None: nothing."""
+    failure: Problem | None = None
+    """Why the download failed or fails; None: it does not."""
+    is_fetching: bool = False
+    """Whether a pod of the Job has started."""
+    progress: str = ""
+    """How far the download is; empty: not known."""
+    rollout: Rollout = Rollout()
+    trouble: Problem | None = None
+    """What keeps pods from serving; None: nothing."""
+    remark: str = ""
+    """How the probes of a pod that is not ready fail, if its node has said so."""
+
+
+class Why(Struct, frozen=True):
+    """The reason and message of the condition Ready."""
+
+    reason: Reason
+    message: str
+
+
+class Row(Struct, frozen=True):
+    """One row of the table."""
+
+    phase: Phase
+    when: str
+    holds: Callable[[PhaseFacts], bool]
+    why: Callable[[PhaseFacts], Why]
+
+
+def _because(problem: Problem | None) -> Why:
+    assert problem, "the row holds because of a problem"
+    return Why(problem.reason, problem.text)
+
+
+def _fetching(facts: PhaseFacts) -> Why:
+    if facts.failure:
+        return _because(facts.failure)
+    return Why(Reason.DOWNLOADING, facts.progress or "a Job is fetching the weights")
+
+
+def _waiting(facts: PhaseFacts) -> Why:
+    return _because(facts.failure) if facts.failure else Why(Reason.CREATING, "the Job that fetches the weights starts")
+
+
+def _deploying(facts: PhaseFacts) -> Why:
+    if problem := facts.obstacle or facts.trouble or facts.rollout.problem:
+        return _because(problem)
+    if facts.rollout.wanted == 0:
+        return Why(Reason.STOPPING, "scaled to zero, and some pods are still stopping")
+    reason = Reason.ROLLING_OUT if facts.rollout.ready else Reason.STARTING
+    return Why(reason, "; ".join(filter(None, (facts.rollout.count, facts.remark))))
+
+
+def _is_refused(facts: PhaseFacts) -> bool:
+    return facts.obstacle is not None and facts.obstacle.reason is Reason.SOURCE_UNFIT
+
+
+TABLE: Final = (
+    Row(
+        Phase.FAILED,
+        "the download has failed, and another try would fail too; or the engine cannot serve such weights",
+        lambda facts: facts.stage is Stage.FAILED or _is_refused(facts),
+        lambda facts: _because(facts.obstacle or facts.failure),
+    ),
+    Row(
+        Phase.PENDING,
+        "no pod is ready, and something that it needs is missing, or the cluster refuses a child",
+        lambda facts: facts.obstacle is not None and facts.rollout.ready == 0,
+        lambda facts: _because(facts.obstacle),
+    ),
+    Row(
+        Phase.DOWNLOADING,
+        "the weights are not complete, and a pod of the Job has started to fetch them",
+        lambda facts: facts.stage is not Stage.PRESENT and facts.is_fetching,
+        _fetching,
+    ),
+    Row(
+        Phase.PENDING,
+        "the weights are not complete, and no pod of the Job has started",
+        lambda facts: facts.stage is not Stage.PRESENT,
+        _waiting,
+    ),
+    Row(
+        Phase.PENDING,
+        "the weights are complete, no pod is wanted, and none is left",
+        lambda facts: facts.rollout.complete and facts.rollout.wanted == 0,
+        lambda _: Why(Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve"),
+    ),
+    Row(
+        Phase.RUNNING,
+        "all wanted pods are ready and serve the wanted weights",
+        lambda facts: facts.rollout.complete and facts.obstacle is None,
+        lambda facts: Why(Reason.PODS_READY, facts.rollout.count),
+    ),
+    Row(Phase.DEPLOYING, "otherwise", lambda _: True, _deploying),
+)
+
+
+class Verdict(Struct, frozen=True):
+    """A phase, and why an object is in it."""
+
+    phase: Phase
+    why: Why
+
+
+def decide_phase(facts: PhaseFacts) -> Verdict:
+    """Return the phase of the first row whose condition holds."""
+    row = next(row for row in TABLE if row.holds(facts))
+    return Verdict(row.phase, row.why(facts))

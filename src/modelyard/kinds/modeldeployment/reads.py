@@ -1,0 +1,26 @@
+"""The reads of a ModelDeployment: its children, its claims, its Secret, and the log of its download."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.modeldeployment import download, naming, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
+
+SERVERS: Final = Owned(POD, naming.SERVER)
+
+
+def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
+    """Name everything that decision, plan and status depend on."""
+    for resource in (DEPLOYMENT, SERVICE, AUTOSCALER):
+        yield Owned(resource)
+    yield SERVERS
+    yield from weights.reads(md)
+    yield from download.reads(seen)
