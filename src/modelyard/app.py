@@ -13,6 +13,7 @@ import uvloop
 
 from modelyard.core.checks import Answer
 from modelyard.core.checks.agent_card import AgentCard
+from modelyard.core.checks.engine_load import EngineLoad
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
@@ -27,6 +28,7 @@ from modelyard.net.addresses import Permitted, permitted
 from modelyard.net.agent_card import fetch_card
 from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
+from modelyard.net.engine_load import read_load
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
 from modelyard.net.poller import Poller
@@ -86,6 +88,7 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
         McpHandshake: partial(shake_hands, client, locate=locate),
         RemoteWeights: SourceChecker(guard).check,
         LogTail: partial(tail_log, client),
+        EngineLoad: partial(read_load, where=locate),
     }
 
 

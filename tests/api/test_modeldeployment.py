@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
 
-EIGHT_WRITES = {
+NINE_WRITES = {
+    "patch modeldeployments": 1,
     "create persistentvolumeclaims": 1,
     "create jobs": 1,
     "create deployments": 1,
     "create services": 1,
     "patch modeldeployments/status": 4,
 }
-"""Four children, and four phases that users see."""
+"""The finalizer, four children, and four phases that users see."""
 DRY = f"{RESOURCE.path('default')}?dryRun=All"
 HASH = "0" * 64
 
@@ -47,7 +48,7 @@ async def test_it_walks_from_pending_to_running_with_one_write_for_each_child_an
     await create(cluster.controlplane.admin, namespace)
     found = await until_running(recorder, namespace)
     assert phases(recorder, namespace) == ["Pending", "Downloading", "Deploying", "Running"]
-    await expect_writes(cluster.controlplane.audit_log, namespace, EIGHT_WRITES)
+    await expect_writes(cluster.controlplane.audit_log, namespace, NINE_WRITES)
     assert found["status"]["endpoint"] == f"http://chat.{namespace}.svc.cluster.local:8000"
     assert (found["status"]["readyPods"], found["status"]["servedSource"]) == (1, SOURCE)
     for resource, name in (

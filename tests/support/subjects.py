@@ -80,7 +80,7 @@ MODEL_DEPLOYMENT = Subject(
         (SERVICE, "chat"),
     ),
     written=(modeldeployments.RESOURCE,),
-    writes=8,
+    writes=9,
     reasons=frozenset({"Creating", "Downloading", "Starting", "PodsReady"}),
     create=modeldeployments.create,
     until_ready=modeldeployments.until_running,

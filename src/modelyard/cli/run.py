@@ -17,6 +17,7 @@ from modelyard.core.resources import Key
 from modelyard.kube import config
 from modelyard.manifests.operator import HEALTH_PORT, METRICS_PORT
 from modelyard.manifests.rbac import NAMESPACE
+from modelyard.net.pod_network import through
 from modelyard.runtime.manager import Settings
 
 LEASE = "modelyard"
@@ -30,6 +31,9 @@ LeaseNamespace = Annotated[
 ]
 Identity = Annotated[str, typer.Option(envvar="POD_NAME", help="Who this replica is in the leader election.")]
 HealthPort = Annotated[int, typer.Option(min=0, max=65535, help="Port of /healthz and /readyz; 0: none.")]
+PodNetwork = Annotated[
+    str, typer.Option(help="SHOWN=REAL: where pods listen whose addresses are routed nowhere, as on one machine.")
+]
 MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0: none.")]
 
 
@@ -56,6 +60,7 @@ def run(
     remote_hosts: policy.RemoteHosts = "",
     intel_gpu_resource: policy.IntelResource = _DEFAULT.intel_gpu_resource,
     door: policy.Door = _DEFAULT.door,
+    pod_network: PodNetwork = "",
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
     configure_logging(log_level, log_format)
@@ -84,7 +89,7 @@ def run(
         metrics_port=metrics_port,
         policy=chosen,
     )
-    app.run(settings, config.find(os.environ))
+    app.run(settings, config.find(os.environ), locate=through(pod_network))
 
 
 def _lease(kept_in: str, served: str) -> Key:

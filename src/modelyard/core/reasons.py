@@ -43,6 +43,9 @@ class Reason(StrEnum):
     WAITING_FOR_MODEL = "WaitingForModel"
     WAITING_FOR_CLEANUP = "WaitingForCleanup"
     REFERENCE_NOT_READY = "ReferenceNotReady"
+    DRAINING = "Draining"
+    DRAINED = "Drained"
+    DECOMMISSIONED = "Decommissioned"
     SCALED_TO_ZERO = "ScaledToZero"
     MANUALLY_SCALED_TO_ZERO = "ManuallyScaledToZero"
     PAUSED = "Paused"
@@ -71,6 +74,7 @@ class Reason(StrEnum):
     PVC_LOST = "PVCLost"
     PREFETCH_FAILED = "PrefetchFailed"
     DOWNLOAD_FAILED = "DownloadFailed"
+    DRAIN_TIMED_OUT = "DrainTimedOut"
     UPSTREAM_CHANGED = "UpstreamChanged"
     SPECULATIVE_MISSING_MODEL = "SpeculativeMissingModel"
     MISSING_MEMORY_REQUEST = "MissingMemoryRequest"
@@ -142,6 +146,7 @@ PROBLEMS: Final = frozenset(
         Reason.PVC_LOST,
         Reason.PREFETCH_FAILED,
         Reason.DOWNLOAD_FAILED,
+        Reason.DRAIN_TIMED_OUT,
         Reason.FORBIDDEN,
         Reason.CRASH_LOOP,
         Reason.IMAGE_PULL_FAILED,

@@ -93,6 +93,8 @@ class Engine(Struct, frozen=True):
     """The flag that tells it by which names its model may be called; empty: it takes any."""
     metric: str = ""
     """The Prometheus metric to scale by; empty: it has none."""
+    gauges: tuple[str, ...] = ()
+    """The Prometheus gauges that are all 0 while no request runs or waits; empty: it has none."""
     user: int | None = None
     """The numeric user to run the default image as; None: the image's own, which must not be root."""
     folders: tuple[str, ...] = ()

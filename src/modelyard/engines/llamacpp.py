@@ -225,5 +225,6 @@ ENGINE: Final = Engine(
     image=_image,
     health="/health",
     metric="llamacpp:requests_processing",
+    gauges=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
     user=1000,
 )

@@ -94,6 +94,7 @@ ENGINE: Final = Engine(
     image=lambda _: IMAGE,
     health="/health",
     metric="tgi:queue_size",
+    gauges=("tgi_batch_current_size", "tgi_queue_size"),
     user=1000,
     shared_memory=True,
     folders=(CACHE,),

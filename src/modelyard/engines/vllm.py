@@ -267,6 +267,7 @@ ENGINE: Final = Engine(
     health="/health",
     names_flag=NAMES_FLAG,
     metric="vllm:num_requests_running",
+    gauges=("vllm:num_requests_running", "vllm:num_requests_waiting"),
     user=1000,
     shared_memory=True,
     # Its own settings begin with VLLM_, and so do the variables of a Service called vllm.

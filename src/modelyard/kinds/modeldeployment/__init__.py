@@ -1,9 +1,10 @@
-"""ModelDeployment: a model from the download of its weights to the pods that serve them."""
+"""ModelDeployment: a model from the download of its weights to the drain of its last pod."""
 
+from modelyard.core.checks.engine_load import EngineLoad
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, POD, SECRET, SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
-from modelyard.kinds.modeldeployment import api, decide, plan, reads, rules, status
+from modelyard.kinds.modeldeployment import api, decide, drain, plan, reads, rules, status
 from modelyard.kinds.shared import autoscale
 
 MODEL_DEPLOYMENT = Kind(
@@ -12,15 +13,17 @@ MODEL_DEPLOYMENT = Kind(
     status=api.ModelDeploymentStatus,
     reads=reads.reads,
     decide=decide.decide,
+    memory=drain.Memory,
     plan=plan.plan,
+    finalize=plan.finalize,
     summarise=status.summarise,
     looks_at=(POD, SECRET, VOLUME_CLAIM),
     children=(VOLUME_CLAIM, DEPLOYMENT, SERVICE, AUTOSCALER),
     creates=(JOB, VOLUME_CLAIM),
-    deletes=(DEPLOYMENT, AUTOSCALER, JOB),
-    asks=(LogTail,),
+    deletes=(DEPLOYMENT, SERVICE, AUTOSCALER, JOB, VOLUME_CLAIM),
+    asks=(LogTail, EngineLoad),
     conditions=("Ready", "Available", "WeightsPresent", "Progressing"),
-    optional_conditions=(autoscale.AUTOSCALED,),
+    optional_conditions=("Drained", autoscale.AUTOSCALED),
     status_on_error=status.on_error,
     columns=api.COLUMNS,
     rules=rules.RULES,

@@ -87,6 +87,17 @@ class Download(Struct, frozen=True, rename="camel"):
     ] = None
 
 
+class DrainSettings(Struct, frozen=True, rename="camel"):
+    """How requests in progress are treated before pods stop for good."""
+
+    timeout_seconds: Annotated[
+        int, Meta(description="How long they get to end; after that they are cut.", ge=0, le=86400)
+    ] = 300
+    delay_seconds: Annotated[
+        int, Meta(description="How long clients get to notice, before the servers are asked.", ge=0, le=3600)
+    ] = 5
+
+
 class ModelDeploymentSpec(Struct, frozen=True, rename="camel"):
     """A model: where its weights come from, and the pods that serve them."""
 
@@ -136,6 +147,10 @@ class ModelDeploymentSpec(Struct, frozen=True, rename="camel"):
     ] = None
     storage: Annotated[WeightsStorage, Meta(description="Where the weights are kept.")] = WeightsStorage()
     download: Annotated[Download, Meta(description="How the weights are fetched.")] = Download()
+    deprecated: Annotated[
+        bool, Meta(description="Take the model out of service: drain it, stop it, and delete what it needs.")
+    ] = False
+    drain: Annotated[DrainSettings, Meta(description="How requests in progress are treated then.")] = DrainSettings()
     image: Annotated[str, Meta(description="The image. Left out: that of the engine.", max_length=1024)] = ""
     args: Annotated[tuple[str, ...], Meta(description="Further arguments of the server.", max_length=256)] = ()
     env: Annotated[
@@ -162,6 +177,8 @@ class Phase(StrEnum):
     DEPLOYING = "Deploying"
     RUNNING = "Running"
     FAILED = "Failed"
+    DRAINING = "Draining"
+    DECOMMISSIONED = "Decommissioned"
 
 
 class DownloadProgress(Struct, frozen=True, rename="camel"):
@@ -203,9 +220,15 @@ class ModelDeploymentStatus(Struct, frozen=True, rename="camel"):
     failed_attempt: Annotated[
         str, Meta(description="Which try failed for good. Another spec, Secret or retry annotation is another try.")
     ] = ""
+    drain_started_at: Annotated[
+        str | None, Meta(description="When the drain began.", extra_json_schema={"format": "date-time"})
+    ] = None
+    drain_result: Annotated[
+        Literal["Idle", "TimedOut"] | None, Meta(description="How the drain ended. Absent: it has not.")
+    ] = None
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[
-        Conditions, Meta(description="WeightsPresent, Available (pods), Progressing, and Ready (all of it).")
+        Conditions, Meta(description="WeightsPresent, Available (pods), Progressing, Drained, and Ready (all of it).")
     ] = ()
 
 

@@ -1,4 +1,4 @@
-"""The decision of a ModelDeployment, for plan and status: what stands in its way, and the stage of its weights."""
+"""The decision of a ModelDeployment, for plan and status: what stands in its way, its weights, and its drain."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from msgspec import Struct
 from modelyard.core.conditions import Problem
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.kinds.contract import Named
-from modelyard.kinds.modeldeployment import download, server, weights
+from modelyard.kinds.modeldeployment import download, drain, server, weights
 from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.modeldeployment.drain import Memory, Step
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
@@ -26,6 +27,10 @@ class Decision(Struct, frozen=True):
     """The stage of the weights that are wanted."""
     has_lost_weights: bool
     """Whether the weights of the running pods are gone with their claim."""
+    memory: Memory
+    """When a drain began, and how it ended."""
+    drain: Step | None
+    """The step of the drain; None: there is none."""
 
 
 def decide(md: Object[ModelDeploymentSpec], seen: Seen) -> Decision:
@@ -34,7 +39,9 @@ def decide(md: Object[ModelDeploymentSpec], seen: Seen) -> Decision:
     # Weights that are there are served without the Secret that they were fetched with.
     fetched = stage is Stage.PRESENT and weights.is_fetched(md.spec)
     problem = None if fetched else weights.find_problem(md, seen)
-    return Decision(problem, stage, stage is not Stage.PRESENT and _has_lost_weights(md, seen))
+    memory = drain.remember(md, seen)
+    lost = stage is not Stage.PRESENT and _has_lost_weights(md, seen)
+    return Decision(problem, stage, lost, memory, drain.step(seen, memory))
 
 
 def _has_lost_weights(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:

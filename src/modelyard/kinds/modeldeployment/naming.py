@@ -10,6 +10,8 @@ from modelyard.kinds.shared import labels
 
 SERVER: Final = "server"
 DOWNLOAD: Final = "download"
+CLOSED: Final = "modelyard.dev/draining"
+"""A label that no pod has."""
 
 
 def child_labels(name: str) -> dict[str, str]:
@@ -28,6 +30,14 @@ def pod_labels(name: str, component: str) -> dict[str, str]:
 def selector(name: str) -> dict[str, str]:
     """Return the selector of the pods that serve. It must never change: that of a Deployment is immutable."""
     return {DEPLOYMENT_LABEL: name, names.COMPONENT_LABEL: SERVER}
+
+
+def closed_selector(name: str) -> dict[str, str]:
+    """Return a selector that no pod matches, for a Service that is to let no new request in.
+
+    Without any selector, Kubernetes would leave the endpoints as they are.
+    """
+    return {**selector(name), CLOSED: "true"}
 
 
 def job_name(name: str, key: str) -> str:

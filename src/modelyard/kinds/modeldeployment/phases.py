@@ -14,6 +14,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.kinds.modeldeployment.api import Phase
 from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.modeldeployment.drain import DrainResult, Step
 from modelyard.kinds.shared.workloads import Rollout
 
 
@@ -32,6 +33,12 @@ class PhaseFacts(Struct, frozen=True):
     rollout: Rollout = Rollout()
     trouble: Problem | None = None
     """What keeps pods from serving; None: nothing."""
+    drain: Step | None = None
+    """The step of the drain; None: there is none."""
+    drain_result: DrainResult | None = None
+    """How the drain ended; None: it has not."""
+    unreadable: bool = False
+    """Whether the metrics of a pod that is drained cannot be read."""
     remark: str = ""
     """How the probes of a pod that is not ready fail, if its node has said so."""
 
@@ -76,11 +83,40 @@ def _deploying(facts: PhaseFacts) -> Why:
     return Why(reason, "; ".join(filter(None, (facts.rollout.count, facts.remark))))
 
 
+def drain_state(facts: PhaseFacts) -> Why:
+    """Return reason and message of a drain."""
+    if facts.drain_result is DrainResult.TIMED_OUT:
+        return Why(Reason.DRAIN_TIMED_OUT, _CUT)
+    if facts.drain_result:
+        return Why(Reason.DRAINED, "all requests were answered before the pods stopped")
+    if facts.unreadable:
+        return Why(Reason.DRAINING, "no new request gets in; the metrics of a pod cannot be read, which counts as busy")
+    return Why(Reason.DRAINING, "no new request gets in; those in progress are waited for")
+
+
 def _is_refused(facts: PhaseFacts) -> bool:
     return facts.obstacle is not None and facts.obstacle.reason is Reason.SOURCE_UNFIT
 
 
+_CUT: Final = (
+    "requests that took longer than spec.drain.timeoutSeconds were cut; raise it if others should have more time"
+)
+
 TABLE: Final = (
+    Row(
+        Phase.DECOMMISSIONED,
+        "it is deprecated, and nothing of it is left but perhaps its claim",
+        lambda facts: facts.drain is Step.DONE,
+        lambda _: Why(
+            Reason.DECOMMISSIONED, "the model is out of service; set spec.deprecated to false to deploy it again"
+        ),
+    ),
+    Row(
+        Phase.DRAINING,
+        "it is deprecated or being deleted, and its pods have requests, stop, or are not deleted yet",
+        lambda facts: facts.drain is not None,
+        drain_state,
+    ),
     Row(
         Phase.FAILED,
         "the download has failed, and another try would fail too; or the engine cannot serve such weights",

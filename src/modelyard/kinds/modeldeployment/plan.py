@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.plan import Child, Plan, RequeueAfter
-from modelyard.kinds.modeldeployment import claim, download, server
+from modelyard.core.plan import Child, Plan, Replicas, RequeueAfter
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, SERVICE
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.modeldeployment import claim, download, drain, server
 from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.modeldeployment.drain import Step
 from modelyard.kinds.shared import autoscale, secrets
 
 if TYPE_CHECKING:
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
     from modelyard.kinds.modeldeployment.decide import Decision
 
 _FETCHING = (Stage.TO_BEGIN, Stage.RUNNING)
+_NEXT = RequeueAfter(0.0, "what was deleted makes room for the next step")
 
 
 def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Plan:
     """Return the plan of one ModelDeployment; blocked while its weights can neither be fetched nor mounted."""
+    if decision.drain:
+        return _drain(md, seen, decision, decision.drain)
     if problem := decision.problem:
         return Plan(blocked=problem, requeue_after=secrets.requeue_after(md, seen.now, problem))
     stage = decision.stage
@@ -37,7 +43,35 @@ def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Pla
             *autoscale.obsolete(server.scaling(md.spec), seen),
             *_useless_servers(seen, decision),
         ),
-        requeue_after=_soonest(download.requeue_after(md, seen, stage), autoscale.requeue_after(md.before, seen)),
+        requeue_after=_NEXT
+        if old_jobs
+        else _soonest(download.requeue_after(md, seen, stage), autoscale.requeue_after(md.before, seen)),
+    )
+
+
+def finalize(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Plan:
+    """Return the plan of an object that is being deleted: wait for requests in progress, and then nothing.
+
+    The rest is done by garbage collection, which stops the pods. So nothing but time is waited for.
+    """
+    return _drain(md, seen, decision, Step.WAITING) if decision.drain is Step.WAITING else Plan()
+
+
+def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step: Step) -> Plan:
+    jobs, scalers, services, servers = (
+        tuple(found.ref for found in seen.all(Owned(resource))) for resource in (JOB, AUTOSCALER, SERVICE, DEPLOYMENT)
+    )
+    if step in (Step.REMOVING, Step.DONE):
+        left = (*scalers, *servers, *services, *jobs, *drain.own_claim(md, seen))
+        return Plan(delete=left, requeue_after=_NEXT if left else None)
+    closed = (server.service(md.meta.name, md.spec, closed=True),) if services else ()
+    # In the step before, the Deployment is left exactly as it is: a drain that is taken back must restart nothing.
+    stopped = (server.deployment(md, seen, Replicas(0)),) if step is Step.STOPPING and drain.is_scaled_up(seen) else ()
+    return Plan(
+        apply=(*closed, *stopped),
+        # The autoscaler first goes: it would bring back pods.
+        delete=(*scalers, *jobs),
+        requeue_after=drain.requeue_after(md, seen, decision.memory),
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.modeldeployment import download, naming, weights
+from modelyard.kinds.modeldeployment import download, drain, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 
-SERVERS: Final = Owned(POD, naming.SERVER)
-
 
 def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status depend on."""
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER):
         yield Owned(resource)
-    yield SERVERS
+    yield drain.SERVERS
     yield from weights.reads(md)
     yield from download.reads(seen)
+    yield from drain.checks(md, seen)

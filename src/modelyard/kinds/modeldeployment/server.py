@@ -20,7 +20,7 @@ from modelyard.kinds.shared.autoscale import AutoscalerConfig
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.plan import Child
+    from modelyard.core.plan import Child, Replicas
     from modelyard.core.policy import Policy
     from modelyard.engines.contract import Engine, Launch
     from modelyard.kinds.contract import Object, Seen
@@ -38,8 +38,11 @@ _NAME_FLAGS: Final = {"vllm": "--served-model-name", "llamacpp": "--alias"}
 _OF_NODES: Final = ("cpu", "memory")
 
 
-def deployment(md: Object[ModelDeploymentSpec], seen: Seen) -> Child:
-    """Return the Deployment. With GPUs its strategy is Recreate: there may be no spare GPU for a new pod."""
+def deployment(md: Object[ModelDeploymentSpec], seen: Seen, replicas: Replicas | None = None) -> Child:
+    """Return the Deployment. With GPUs its strategy is Recreate: there may be no spare GPU for a new pod.
+
+    `replicas` are those of a Deployment that is to stop; None: as the spec says.
+    """
     spec, name = md.spec, md.meta.name
     weights_label = {WEIGHTS_LABEL: weights.key(spec)}
     template = pods.pod_template({**naming.pod_labels(name, naming.SERVER), **weights_label}, _pod(md, seen))
@@ -47,15 +50,16 @@ def deployment(md: Object[ModelDeploymentSpec], seen: Seen) -> Child:
         name,
         {**naming.child_labels(name), **weights_label},
         naming.selector(name),
-        autoscale.replicas(spec.replicas, scaling(spec), seen),
+        replicas or autoscale.replicas(spec.replicas, scaling(spec), seen),
         template,
         strategy="Recreate" if spec.gpus else "RollingUpdate",
     )
 
 
-def service(name: str, spec: ModelDeploymentSpec) -> Child:
-    """Return the Service in front of the pods."""
-    return workloads.service(name, naming.child_labels(name), naming.selector(name), spec.port)
+def service(name: str, spec: ModelDeploymentSpec, *, closed: bool = False) -> Child:
+    """Return the Service in front of the pods; a closed one leads to none of them."""
+    selector = naming.closed_selector(name) if closed else naming.selector(name)
+    return workloads.service(name, naming.child_labels(name), selector, spec.port)
 
 
 def autoscaler(name: str, spec: ModelDeploymentSpec) -> tuple[Child, ...]:

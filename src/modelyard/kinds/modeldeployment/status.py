@@ -14,11 +14,11 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import download, naming, phases, server, weights
+from modelyard.kinds.modeldeployment import download, drain, naming, phases, server, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, ModelDeploymentStatus, Phase, VerifiedWeights
 from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.modeldeployment.drain import SERVERS, DrainResult, Step
 from modelyard.kinds.modeldeployment.phases import PhaseFacts, Verdict, Why
-from modelyard.kinds.modeldeployment.reads import SERVERS
 from modelyard.kinds.shared import autoscale, pod_problems, workloads
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _REMEDIES: Final = pod_problems.Remedies(
     room="free or add capacity, lower spec.gpus or spec.resources, or change spec.nodeSelector and spec.tolerations; "
     "with spec.gpus, a node needs the label nvidia.com/gpu.present=true, and without ReadWriteMany all pods share one",
 )
-_SETTLED: Final = (Phase.RUNNING, Phase.FAILED)
+_SETTLED: Final = (Phase.RUNNING, Phase.FAILED, Phase.DECOMMISSIONED)
 
 
 def on_error(before: Json, problem: Problem) -> Json:
@@ -53,7 +53,7 @@ def summarise(
     verified = verified_weights(md, seen, decision)
     return ModelDeploymentStatus(
         phase=verdict.phase,
-        endpoint=endpoint(seen),
+        endpoint="" if verdict.phase is Phase.DECOMMISSIONED else endpoint(seen),
         ready_pods=facts.rollout.ready,
         replicas=facts.rollout.wanted,
         selector=",".join(f"{name}={value}" for name, value in sorted(naming.selector(md.meta.name).items())),
@@ -66,6 +66,7 @@ def summarise(
             available(seen, facts),
             weights_present(md, facts),
             progressing(verdict, facts),
+            *drained(facts),
             *autoscale.conditions(md.before, seen),
         ),
     )
@@ -76,7 +77,9 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
     rollout = workloads.read_rollout(seen.one(server.OWN))
     key = server.served_key(seen)
     latest = [pod for pod in seen.all(SERVERS) if pod.meta.label(WEIGHTS_LABEL) == key]
-    is_busy = rollout.wanted > 0 and not rollout.complete
+    # After the plan was carried out: what it deleted is gone.
+    step = drain.step(seen, decision.memory)
+    is_busy = rollout.wanted > 0 and not rollout.complete and step is None
     progress = download.progress(seen)
     return PhaseFacts(
         stage=decision.stage,
@@ -88,6 +91,9 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
         rollout=rollout,
         trouble=pod_problems.first_problem(latest, _REMEDIES) if is_busy else None,
         remark=pod_problems.probe_remark(latest) if is_busy else "",
+        drain=step,
+        drain_result=decision.memory.drain_result,
+        unreadable=drain.is_unreadable(md, seen),
     )
 
 
@@ -107,7 +113,7 @@ def _with_earlier(md: Object[ModelDeploymentSpec], seen: Seen, facts: PhaseFacts
 
 def verified_weights(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> VerifiedWeights | None:
     """Return the weights that were verified last; None: none were, or they are gone."""
-    if not weights.is_fetched(md.spec) or decision.has_lost_weights:
+    if not weights.is_fetched(md.spec) or decision.has_lost_weights or _goes_with_claim(md, decision):
         return None
     claim = seen.one(Named(VOLUME_CLAIM, weights.claim_name(md)))
     if decision.stage is Stage.PRESENT and claim:
@@ -117,6 +123,12 @@ def verified_weights(md: Object[ModelDeploymentSpec], seen: Seen, decision: Deci
         return msgspec.convert(md.before.get("weights"), VerifiedWeights | None)
     except msgspec.ValidationError:
         return None
+
+
+def _goes_with_claim(md: Object[ModelDeploymentSpec], decision: Decision) -> bool:
+    """Return whether a drain deletes the claim with the weights."""
+    storage = md.spec.storage
+    return decision.drain in (Step.REMOVING, Step.DONE) and not storage.retain and not storage.existing_claim
 
 
 def served_source(md: Object[ModelDeploymentSpec], seen: Seen, verified: VerifiedWeights | None) -> str:
@@ -138,7 +150,9 @@ def endpoint(seen: Seen) -> str:
 
 
 def available(seen: Seen, facts: PhaseFacts) -> Condition:
-    """Return the condition Available: whether pods are ready, of whatever weights."""
+    """Return the condition Available: whether pods are ready, of whatever weights, and requests get in."""
+    if facts.drain:
+        return condition("Available", False, Reason.DRAINING, "no new request gets in")
     if seen.one(server.OWN) is None:
         return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
     return workloads.available(facts.rollout, facts.trouble or facts.rollout.problem, facts.remark)
@@ -155,6 +169,14 @@ def weights_present(md: Object[ModelDeploymentSpec], facts: PhaseFacts) -> Condi
     if facts.stage in (Stage.FAILED, Stage.RETRYING) and facts.failure:
         return failing(kind, facts.failure)
     return condition(kind, False, Reason.DOWNLOADING, "the weights are not complete yet")
+
+
+def drained(facts: PhaseFacts) -> tuple[Condition, ...]:
+    """Return the condition Drained; empty: there is no drain."""
+    if facts.drain is None:
+        return ()
+    why = phases.drain_state(facts)
+    return (condition("Drained", facts.drain_result is DrainResult.IDLE, why.reason, why.message),)
 
 
 def progressing(verdict: Verdict, facts: PhaseFacts) -> Condition:

@@ -24,7 +24,7 @@ from modelyard.local.controlplane import ControlPlane
 from modelyard.local.envoy import MISSING
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.process.images import ImageTable
-from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
+from modelyard.local.node.proxy.addresses import POD_NETWORK, SHOWN_NETWORK, HostPort, PodAddresses
 from modelyard.local.node.proxy.service_proxy import ServiceProxy
 from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.storage.provisioner import VolumeProvisioner
@@ -55,6 +55,8 @@ _OPERATOR_FLAGS: Final = (
     "--sees-node-files",
     # Pods can dial whatever this user can, so the operator may check servers of private networks as well.
     "--allowed-remote-hosts=0.0.0.0/0,::/0",
+    # What the cluster is shown as the address of a pod leads nowhere.
+    f"--pod-network={SHOWN_NETWORK}={POD_NETWORK}",
 )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NAMESPACE: Final = "default"
 _NEW: Final = "Pending"
 _RESTS: Final = "Stopped"
+_GONE: Final = "Decommissioned"
 # A cluster may get a GPU or a Mac later, so the operator says that such a service is on its way. One machine does not.
 _NOT_ON_THIS_MACHINE: Final = frozenset(
     {Reason.WAITING_FOR_GPU, Reason.INSUFFICIENT_GPU, Reason.WAITING_FOR_METAL_AGENT}
@@ -54,7 +55,7 @@ class Row(Struct, frozen=True, rename="camel"):
     @property
     def is_as_wanted(self) -> bool:
         """Whether it is ready, or stopped because its spec says so."""
-        rests = self.phase == _RESTS or self.reason == Reason.SCALED_TO_ZERO
+        rests = self.phase in (_RESTS, _GONE) or self.reason == Reason.SCALED_TO_ZERO
         return self.is_ready or (self.is_settled and rests)
 
 
@@ -84,7 +85,7 @@ def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
     is_stuck = (
         progressing.get("status") == Truth.FALSE
         or is_degraded
-        or status.get("phase") in {"Failed", _RESTS}
+        or status.get("phase") in {"Failed", _RESTS, _GONE}
         # An MCP has none of these: its condition Ready alone tells.
         or ready.get("reason") in _NEEDS_HELP
     )

@@ -27,6 +27,10 @@ MANY: Final = sys.platform == "linux"
 _LOCALHOST: Final = "127.0.0.1"
 _OURS: Final = "127.97."
 _SHOWN: Final = "240.97."
+POD_NETWORK: Final = f"{_OURS}0.0/16"
+"""Where processes of pods listen, if the machine has more than one loopback address."""
+SHOWN_NETWORK: Final = f"{_SHOWN}0.0/16"
+"""The addresses that the cluster is shown instead, in the same order."""
 # Without the first and last address of the range: many programs take them for those of a network and a broadcast.
 _SLOTS: Final = 2**16 - 2
 
