@@ -187,6 +187,7 @@ async def test_the_manifests_of_the_original_operator_are_taken_as_they_are(
     ("spec", "words"),
     [
         ({"image": ""}, "spec.image"),
+        ({"image": "two words"}, "spec.image"),
         ({"port": 0}, "spec.port"),
         ({"readTimeout": "soon"}, "spec.readTimeout"),
         ({"tls": {"enabled": True}}, "spec.tls.secretRef must name the Secret"),

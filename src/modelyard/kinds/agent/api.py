@@ -16,6 +16,7 @@ from modelyard.core.embedded import (
     SecretKeySelector,
     SecurityContext,
 )
+from modelyard.core.pod_fields import Image
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
@@ -146,7 +147,7 @@ class Brain(Struct, frozen=True, rename="camel"):
 class AgentSpec(Struct, frozen=True, rename="camel"):
     """An A2A agent: a server that others give tasks to."""
 
-    image: Annotated[str, Meta(description="The container image of the agent.", min_length=1, max_length=1024)]
+    image: Annotated[Image, Meta(description="The container image of the agent.", min_length=1)]
     card: Annotated[Card, Meta(description="What the agent publishes of itself.")] = Card()
     timezone: Annotated[Word, Meta(description="The time zone of the agent, such as Europe/Berlin.")] = "UTC"
     port: Annotated[int, Meta(description="The port the agent listens on.", ge=1, le=65535)] = 8080

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import EnvVar, ResourceRequirements, Toleration
+from modelyard.core.pod_fields import Image, Labels
 from modelyard.core.quantities import AMOUNT_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column
@@ -151,7 +152,7 @@ class ModelDeploymentSpec(Struct, frozen=True, rename="camel"):
         bool, Meta(description="Take the model out of service: drain it, stop it, and delete what it needs.")
     ] = False
     drain: Annotated[DrainSettings, Meta(description="How requests in progress are treated then.")] = DrainSettings()
-    image: Annotated[str, Meta(description="The image. Left out: that of the engine.", max_length=1024)] = ""
+    image: Annotated[Image, Meta(description="The image. Left out: that of the engine.")] = ""
     args: Annotated[tuple[str, ...], Meta(description="Further arguments of the server.", max_length=256)] = ()
     env: Annotated[
         tuple[EnvVar, ...], Meta(description="Environment of the server; it wins over ours.", max_length=256)
@@ -159,9 +160,7 @@ class ModelDeploymentSpec(Struct, frozen=True, rename="camel"):
     resources: Annotated[
         ResourceRequirements | None, Meta(description="CPU and memory. Requests left out are 100m and 128Mi.")
     ] = None
-    node_selector: Annotated[
-        dict[str, str], Meta(description="Labels of the nodes that the pods may use.", max_length=64)
-    ] = {}
+    node_selector: Annotated[Labels, Meta(description="Labels of the nodes that the pods may use.", max_length=64)] = {}
     tolerations: Annotated[
         tuple[Toleration, ...],
         Meta(description="Taints that the pods tolerate, besides that of GPU nodes.", max_length=32),
