@@ -36,6 +36,13 @@ async def test_get_w_shows_changes_as_they_happen(yard: Yard) -> None:
         await watching.communicate()
 
 
+async def test_top_shows_what_pods_and_the_machine_use(yard: Yard) -> None:
+    pods = {pod["metadata"]["name"] for pod in await yard.pods("yard")}
+    shown = {line.split()[0] for line in (await yard.kubectl("top", "pods", "--no-headers")).splitlines()}
+    assert pods <= shown
+    assert (await yard.kubectl("top", "nodes", "--no-headers")).split()[0] == "this-machine"
+
+
 async def test_describe_tells_conditions_and_events(yard: Yard) -> None:
     told = await yard.kubectl("describe", "inferenceservice", "yard")
     assert "InferenceReady" in told

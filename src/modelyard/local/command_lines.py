@@ -18,6 +18,8 @@ SERVICE_RANGE = "127.96.0.0/16"
 FIRST_SERVICE_IP = "127.96.0.1"
 NODE_CALLER = "modelyard-apiserver"
 """The user name in the client certificate that the API server shows to the kubelet's server."""
+FRONT_PROXY = "modelyard-front-proxy"
+"""The name in the client certificate that the API server shows to servers of further APIs."""
 _ISSUER = "https://kubernetes.default.svc"
 
 AUDIT_POLICY = yaml.safe_dump(
@@ -73,13 +75,22 @@ class ApiServer(Struct, frozen=True):
     signing_key: Path
     kubelet_trust: Trust
     """Its client certificate for the kubelet's server, and the authority of that server."""
+    front_proxy: Trust
+    """Its client certificate for servers of further APIs, which tells them whose request it passes on."""
     audit_policy: Path
     audit_log: Path
     extra: tuple[str, ...] = ()
 
     def command(self) -> list[str]:
         """Return the command line of the API server."""
-        parts = (self._serving(), self._storage(), self._accounts(), self._nodes(), self._audit())
+        parts = (
+            self._serving(),
+            self._storage(),
+            self._accounts(),
+            self._nodes(),
+            self._aggregation(),
+            self._audit(),
+        )
         return [str(self.program), *chain.from_iterable(parts), *self.extra]
 
     def _serving(self) -> list[str]:
@@ -125,6 +136,17 @@ class ApiServer(Struct, frozen=True):
             f"--kubelet-certificate-authority={self.kubelet_trust.authority}",
             f"--kubelet-client-certificate={self.kubelet_trust.identity.certificate}",
             f"--kubelet-client-key={self.kubelet_trust.identity.key}",
+        ]
+
+    def _aggregation(self) -> list[str]:
+        return [
+            f"--proxy-client-cert-file={self.front_proxy.identity.certificate}",
+            f"--proxy-client-key-file={self.front_proxy.identity.key}",
+            f"--requestheader-client-ca-file={self.front_proxy.authority}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         ]
 
     def _audit(self) -> list[str]:

@@ -64,6 +64,8 @@ class ControlPlane:
         self._kubeconfigs = private_folder(self.folder / "kubeconfigs")
         self._ports = keep_ports(self.folder / "ports.json", ("apiserver", "etcd", "etcd-peer"))
         self._authority = Authority.open(self.folder / "pki", "modelyard")
+        # One of its own: with a certificate of it, a client may act as any user of the API.
+        self._front_proxy = Authority.open(self.folder / "pki" / "front-proxy", command_lines.FRONT_PROXY)
         self._signing_key = signing_key(self.folder / "pki" / "service-accounts.key")
         self.url = f"https://127.0.0.1:{self._ports['apiserver']}"
         self.kubeconfig = self.client_kubeconfig("admin", ("system:masters",))
@@ -144,6 +146,14 @@ class ControlPlane:
         """Return the certificate of the kubelet's server on this machine, and the authority of its clients."""
         return command_lines.Trust(self.ca, self._authority.store("node", self._authority.server("node", _LOOPBACK)))
 
+    def extension_trust(self, host: str) -> command_lines.Trust:
+        """Return the certificate of a server of a further API, and the authority of the API server as its client.
+
+        `host` is the name of its Service, which the API server expects in the certificate.
+        """
+        identity = self._authority.store(host, self._authority.server(host, (host,)))
+        return command_lines.Trust(self._front_proxy.certificate_file, identity)
+
     @property
     def programs(self) -> list[Program]:
         """The programs of the control plane, each after those that it needs."""
@@ -208,11 +218,16 @@ class ControlPlane:
             etcd_trust=self._etcd_trust(),
             signing_key=self._signing_key,
             kubelet_trust=command_lines.Trust(self.ca, caller),
+            front_proxy=self._front_proxy_trust(),
             audit_policy=write_private(self.folder / "audit-policy.yaml", command_lines.AUDIT_POLICY.encode()),
             audit_log=self.audit_log,
             extra=extra,
         )
         return self._program(server.command())
+
+    def _front_proxy_trust(self) -> command_lines.Trust:
+        authority, name = self._front_proxy, command_lines.FRONT_PROXY
+        return command_lines.Trust(authority.certificate_file, authority.store(name, authority.client(name)))
 
     def _controllers_program(self) -> Program:
         kubeconfig = self.client_kubeconfig("system:kube-controller-manager")

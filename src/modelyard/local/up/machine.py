@@ -1,7 +1,7 @@
 """Run everything that makes this machine a cluster: each part is started after those it needs, and stopped before them.
 
-The order is control plane, CRDs, proxy and provisioner, node with its server, door, operator. Programs that end by
-themselves are started again. `run` runs it, and applies what the user wants to it.
+The order is metrics server, control plane, CRDs, proxy and provisioner, node with its server, door, operator. Programs
+that end by themselves are started again. `run` runs it, and applies what the user wants to it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from modelyard.kube.errors import KubeError
 from modelyard.kube.transport import HttpTransport
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.envoy import MISSING
+from modelyard.local.node.metrics.metrics_server import MetricsServer
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.node.proxy.addresses import POD_NETWORK, SHOWN_NETWORK, HostPort, PodAddresses
@@ -32,6 +33,7 @@ from modelyard.local.ports import keep_ports
 from modelyard.local.program import Program
 from modelyard.local.up.door import Door, make_door
 from modelyard.local.up.install import install
+from modelyard.local.up.metrics_api import SERVER_NAME, register_metrics
 from modelyard.local.up.reset_status import reset_status
 from modelyard.local.up.state_folder import StateFolder
 from modelyard.local.up.supervise import supervise
@@ -104,16 +106,24 @@ async def running_machine(settings: MachineSettings, progress: Progress) -> Asyn
         stack.push_async_callback(transport.close)
         proxy = ServiceProxy(addresses := PodAddresses(), _place(controlplane.url))
         machine = Machine(controlplane, Client(transport), addresses, proxy)
-        await stack.enter_async_context(_control_plane(machine, settings, group, progress))
-        await stack.enter_async_context(_node(machine, settings, group, progress))
+        ports = keep_ports(settings.folder.path / "node-ports.json", ("kubelet", "metrics"))
+        # Before the API server, which would report an API without a server, and delete no namespace.
+        await stack.enter_async_context(_metrics_server(machine, settings).serving(ports["metrics"]))
+        await stack.enter_async_context(_control_plane(machine, settings, ports["metrics"], group, progress))
+        await stack.enter_async_context(_node(machine, settings, ports["kubelet"], group, progress))
         door = await stack.enter_async_context(_door(machine, settings, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
         yield structs.replace(machine, door=door)
 
 
+def _metrics_server(machine: Machine, settings: MachineSettings) -> MetricsServer:
+    trust = machine.controlplane.extension_trust(SERVER_NAME)
+    return MetricsServer(settings.folder.path, machine.client, NODE_NAME, trust)
+
+
 @asynccontextmanager
 async def _control_plane(
-    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
+    machine: Machine, settings: MachineSettings, metrics_port: int, group: asyncio.TaskGroup, progress: Progress
 ) -> AsyncIterator[None]:
     controlplane = machine.controlplane
 
@@ -121,6 +131,7 @@ async def _control_plane(
         progress.done("API server", controlplane.url)
         progress.begin("definitions")
         await install(machine.client)
+        await register_metrics(machine.client, metrics_port, controlplane.ca)
         # Before the controllers start: they would believe that the pods of the last start are ready.
         await reset_status(machine.client, NODE_NAME)
         progress.done("definitions")
@@ -139,11 +150,10 @@ async def _control_plane(
 
 @asynccontextmanager
 async def _node(
-    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
+    machine: Machine, settings: MachineSettings, port: int, group: asyncio.TaskGroup, progress: Progress
 ) -> AsyncIterator[None]:
     progress.begin("node")
     state, client, proxy = settings.folder.path, machine.client, machine.proxy
-    port = keep_ports(state / "node-ports.json", ("kubelet",))["kubelet"]
     node_settings = NodeSettings(
         client=client,
         state=state,

@@ -1,11 +1,12 @@
-"""What the kernel tells about processes: start times, children, memory and environment variables.
+"""What the kernel tells about processes: start times, children, CPU time, memory and environment variables.
 
-On Linux from /proc. Elsewhere only start times are known, from `ps`: there are no memory limits there, and only the
-processes in a record are reaped.
+On Linux from /proc. Elsewhere only start times are known, from `ps`: there are no memory limits and no metrics there,
+and only the processes in a record are reaped.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PROC: Final = Path("/proc")
-# The start time is field 22 of /proc/PID/stat. Fields are counted after the name, which may hold spaces and brackets.
+# The fields 14 to 17 and 22 of /proc/PID/stat, counted after the name, which may hold spaces and brackets: CPU time in
+# the process and in the kernel, both again for children that have ended, and the start time.
+_CPU_AFTER_NAME: Final = slice(11, 15)
 _BIRTH_AFTER_NAME: Final = 19
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _COUNTED: Final = ("RssAnon:", "RssShmem:")
 _COUNTED_EXACTLY: Final = ("Pss_Anon:", "Pss_Shmem:")
 
@@ -27,8 +31,12 @@ def birth(pid: int) -> str:
     if sys.platform != "linux":
         return _birth_by_ps(pid)
     with suppress(OSError, IndexError):
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[_BIRTH_AFTER_NAME]
+        return _stat(pid)[_BIRTH_AFTER_NAME]
     return ""
+
+
+def _stat(pid: int) -> list[str]:
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def _birth_by_ps(pid: int) -> str:
@@ -43,6 +51,29 @@ def tree(pid: int) -> Iterator[int]:
         for thread in (_PROC / str(pid) / "task").iterdir():
             for child in (thread / "children").read_text().split():
                 yield from tree(int(child))
+
+
+def started(birth: str) -> float:
+    """Return the start time of a process on Linux in seconds since boot, by the clock CLOCK_BOOTTIME."""
+    return int(birth) / _TICKS
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and of all its children that have ended; 0: it is gone."""
+    with suppress(OSError, ValueError):
+        return sum(map(int, _stat(pid)[_CPU_AFTER_NAME])) / _TICKS
+    return 0.0
+
+
+def machine_cpu_seconds() -> float:
+    """Return the CPU time of the whole machine since boot, of all CPUs together."""
+    user, nice, system, _idle, _waiting, interrupts, soft_interrupts = _machine_ticks()[:7]
+    return (user + nice + system + interrupts + soft_interrupts) / _TICKS
+
+
+def _machine_ticks() -> list[int]:
+    with (_PROC / "stat").open() as lines:
+        return [int(word) for word in next(lines).split()[1:]]
 
 
 def memory(pid: int) -> int:

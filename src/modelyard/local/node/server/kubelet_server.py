@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 import time
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -20,6 +19,7 @@ from modelyard.core.resources import Key
 from modelyard.local.command_lines import NODE_CALLER
 from modelyard.local.node.process.container_record import read_record
 from modelyard.local.node.server.exec_session import execute
+from modelyard.local.node.server.https import serving_https
 from modelyard.local.node.server.log_times import LogTimes
 from modelyard.local.node.server.logs import PodLogOptions, read_log
 from modelyard.local.node.storage.pod_folders import PodFolder
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from modelyard.local.command_lines import Trust
     from modelyard.local.node.pods.probes import ContainerAccess
 
-_HOST: Final = "127.0.0.1"
 _CONTAINER: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _COMMANDS: Final = {
     "attach": "use `kubectl logs -f` instead",
@@ -64,14 +63,11 @@ class KubeletServer:
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[int]:
         """Serve while the block lasts; yields the port, which the status of the Node has to name."""
-        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
         noting = asyncio.create_task(self._times.run())
         try:
-            await web.TCPSite(runner, _HOST, port, ssl_context=_only_ours(self._trust)).start()
-            yield runner.addresses[0][1]
+            async with serving_https(self._application(), self._trust, port) as taken:
+                yield taken
         finally:
-            await runner.cleanup()
             noting.cancel()
             await asyncio.gather(noting, return_exceptions=True)
 
@@ -143,15 +139,6 @@ async def _for_the_api_server(request: web.Request, handler: Handler) -> web.Str
     if ("commonName", NODE_CALLER) not in names:
         raise web.HTTPForbidden(text="only the API server may ask; use `kubectl logs`")
     return await handler(request)
-
-
-def _only_ours(trust: Trust) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(trust.authority)
-    context.load_cert_chain(trust.identity.certificate, trust.identity.key)
-    context.verify_mode = ssl.CERT_REQUIRED
-    return context
 
 
 def _missing(request: web.Request) -> str:

@@ -69,6 +69,11 @@ class PodFolder:
         """Return the files of a container."""
         return ContainerFolder(self.folder / "containers" / name)
 
+    def containers(self) -> list[ContainerFolder]:
+        """Return the files of all containers that have a folder, by name."""
+        folder = self.folder / "containers"
+        return [ContainerFolder(each) for each in sorted(folder.iterdir())] if folder.is_dir() else []
+
     def make(self, pod: PodName) -> None:
         """Create the folders of the pod that are missing, and write which pod they are of."""
         for each in (self.folder, self.folder / "volumes", self.folder / "containers"):

@@ -1,0 +1,1 @@
+"""The resource metrics of one machine: `kubectl top` and autoscaling by CPU."""
