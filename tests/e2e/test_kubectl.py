@@ -6,9 +6,10 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import aiohttp
 import yaml
 
-from tests.e2e.yards import NAMED, SECONDS, Yard, condition, manifest, model, service
+from tests.e2e.yards import NAMED, SECONDS, Yard, ask, condition, manifest, model, service
 from tests.weights.fileserver import file_server
 
 if TYPE_CHECKING:
@@ -41,6 +42,31 @@ async def test_top_shows_what_pods_and_the_machine_use(yard: Yard) -> None:
     shown = {line.split()[0] for line in (await yard.kubectl("top", "pods", "--no-headers")).splitlines()}
     assert pods <= shown
     assert (await yard.kubectl("top", "nodes", "--no-headers")).split()[0] == "this-machine"
+
+
+async def test_port_forward_leads_to_a_pod_and_to_a_service(yard: Yard) -> None:
+    pod = (await yard.pods("yard"))[0]["metadata"]["name"]
+    for target in (pod, "service/yard"):
+        forwarding = await yard.kubectl_process("port-forward", target, ":8080")
+        assert forwarding.stdout
+        try:
+            async with asyncio.timeout(SECONDS):
+                place = (await forwarding.stdout.readline()).decode().split()[2]
+                url = f"http://{place}/v1/chat/completions"
+                answers = await asyncio.gather(*(ask(url, "Which model are you?") for _ in range(4)))
+                pieces = await streamed(url)
+        finally:
+            forwarding.terminate()
+            await forwarding.communicate()
+        assert all(answer.startswith(NAMED["yard"]) for answer in answers)
+        assert len(pieces) > 3
+        assert pieces[-1] == "data: [DONE]"
+
+
+async def streamed(url: str) -> list[str]:
+    body = {"messages": [{"role": "user", "content": "Which model are you?"}], "stream": True}
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
+        return [line.decode().strip() async for line in answer.content if line.strip()]
 
 
 async def test_describe_tells_conditions_and_events(yard: Yard) -> None:

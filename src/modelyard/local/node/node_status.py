@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 LEASES: Final = "kube-node-lease"
 FEATURES: Final = ("ExtendWebSocketsToKubelet",)
-"""Tells the API server to use WebSocket for `kubectl exec`: the server of this node does not speak SPDY."""
+"""Tells the API server to pass on the WebSockets of `kubectl exec` and `port-forward`, and not to make them SPDY."""
 _LEASE_SECONDS: Final = 40
 _READY: Final = ("True", "KubeletReady", "pods run as processes")
 

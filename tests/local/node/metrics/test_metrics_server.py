@@ -82,6 +82,7 @@ async def test_top_shows_what_pods_and_the_node_use(machine: Machine) -> None:
     await yard.start(shell("exec sleep 600"), name="idle")
     for pod in ("busy", "idle"):
         await yard.ready(pod)
+    # What a process does at its start is not what it uses.
     await asyncio.sleep(2)
     pods = await machine.top("pods")
     # Other programs of this machine may take a part of the CPU.
@@ -102,10 +103,8 @@ async def test_selectors_choose_as_they_do_for_pods(machine: Machine) -> None:
     for name in ("one", "two"):
         body = yard.pod(shell("exec sleep 600"), name=name)
         await admin.create(f"{yard.path}/pods", {**body, "metadata": {"name": name, "labels": {"which": name}}})
-    for name in ("one", "two"):
-        await yard.ready(name)
-    await asyncio.sleep(1)
     pods = f"{METRICS}/namespaces/default/pods"
+    await until(admin, f"{pods}?labelSelector=which", lambda seen: len(seen["items"]) == 2)
     for query, names in {
         "labelSelector=which": ["one", "two"],
         "labelSelector=which+in+(two,three)": ["two"],

@@ -4,99 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import aiohttp
 import pytest
-from msgspec import Struct
 
-from modelyard.core.resources import Key
-from modelyard.local.controlplane import ControlPlane
-from modelyard.local.node.node_status import FEATURES
 from modelyard.local.node.pods.probes import ContainerAccess
 from modelyard.local.node.process.path_mapping import Mapped, Paths
-from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.server.terminal import Terminal
-from modelyard.local.node.storage.pod_folders import ContainerFolder, PodFolder
+from tests.local.node.server.kubelet import SECONDS, Node, connected_as
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-_SECONDS = 60.0
-_PODS = "/api/v1/namespaces/default/pods"
-
-
-class Node(Struct):
-    """A node that runs nothing, but has logs."""
-
-    plane: ControlPlane
-    state: Path
-    name: str
-    port: int = 0
-    pods: dict[Key, str] = {}
-    running: set[str] = set()
-    entered: ContainerAccess | None = None
-
-    def uid(self, pod: Key) -> str | None:
-        return self.pods.get(pod)
-
-    def is_running(self, uid: str, container: str) -> bool:
-        return uid in self.running
-
-    def access(self, uid: str, container: str) -> ContainerAccess | None:
-        return self.entered
-
-    async def add_pod(self) -> str:
-        name = f"pod-{uuid4().hex[:8]}"
-        spec = {"nodeName": self.name, "containers": [{"name": "main", "image": "x"}]}
-        stored = await self.plane.admin.create(_PODS, {"metadata": {"name": name}, "spec": spec})
-        uid = self.pods[Key("default", name)] = stored["metadata"]["uid"]
-        self.running.add(uid)
-        return name
-
-    def files(self, pod: str) -> ContainerFolder:
-        folder = PodFolder(self.state, self.pods[Key("default", pod)]).container("main")
-        folder.make()
-        return folder
-
-    async def logs(self, *args: str) -> tuple[str, str]:
-        process = await self.kubectl("logs", *args)
-        async with asyncio.timeout(_SECONDS):
-            output, complaint = await process.communicate()
-        return output.decode(), complaint.decode()
-
-    async def exec(self, *args: str, typed: bytes = b"") -> tuple[int | None, str, str]:
-        process = await self.kubectl("exec", *args)
-        async with asyncio.timeout(_SECONDS):
-            output, complaint = await process.communicate(typed)
-        return process.returncode, output.decode(), complaint.decode()
-
-    async def kubectl(self, *args: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(str(self.plane.kubectl), f"--kubeconfig={self.plane.kubeconfig}", *args),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-
-
-@pytest.fixture
-async def node(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Node]:
-    node = Node(plane, tmp_path, f"node-{uuid4().hex[:8]}", pods={}, running=set())
-    async with KubeletServer(tmp_path, node, plane.node_trust()).serving() as node.port:
-        await plane.admin.create("/api/v1/nodes", {"metadata": {"name": node.name}})
-        status = {
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "declaredFeatures": list(FEATURES),
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": node.port}},
-        }
-        await plane.admin.patch(f"/api/v1/nodes/{node.name}/status", {"status": status})
-        yield node
-    await plane.admin.delete(f"/api/v1/nodes/{node.name}")
 
 
 async def test_kubectl_shows_the_log_and_its_last_lines(node: Node) -> None:
@@ -132,7 +53,7 @@ async def test_kubectl_follows_a_log_line_by_line_until_the_container_ends(node:
     log.write_text("one\n")
     process = await node.kubectl("logs", "-f", pod)
     assert process.stdout is not None
-    async with asyncio.timeout(_SECONDS):
+    async with asyncio.timeout(SECONDS):
         for line in ("one\n", "two\n", "three\n"):
             assert (await process.stdout.readline()).decode() == line
             _append(log, {"one\n": "two\n", "two\n": "three\n", "three\n": "last words"}[line])
@@ -171,7 +92,7 @@ async def test_what_cannot_be_done_is_refused_with_what_to_do_instead(
 ) -> None:
     pod = await node.add_pod()
     process = await node.kubectl(*(pod if word == "POD" else word for word in command))
-    async with asyncio.timeout(_SECONDS):
+    async with asyncio.timeout(SECONDS):
         _, complaint = await process.communicate()
     assert process.returncode != 0
     assert remedy in complaint.decode()
@@ -203,7 +124,7 @@ async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
     )
     terminal.close_child_end()
     await terminal.write(b"typed\n")
-    async with asyncio.timeout(_SECONDS):
+    async with asyncio.timeout(SECONDS):
         shown = b"".join([piece async for piece in terminal.pieces()]).decode().split()
         assert await process.wait() == 0
     terminal.close()
@@ -212,14 +133,8 @@ async def test_a_command_may_have_a_terminal(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def _access(node: Node, user: str | None, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
-    context = ssl.create_default_context(cafile=str(node.plane.ca))
-    if user:
-        authority = node.plane._authority
-        identity = authority.store(user, authority.client(user))
-        context.load_cert_chain(identity.certificate, identity.key)
-    async with aiohttp.ClientSession(f"https://127.0.0.1:{node.port}") as session:
-        async with session.get(path, ssl=context) as response:
-            yield response
+    async with connected_as(node, user) as (session, context), session.get(path, ssl=context) as response:
+        yield response
 
 
 async def test_only_the_api_server_may_ask(node: Node) -> None:

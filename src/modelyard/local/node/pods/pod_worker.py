@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from modelyard.local.node.pods.probes import ContainerAccess
     from modelyard.local.node.podspec import Container
     from modelyard.local.node.process.container_state import Waiting
-    from modelyard.local.node.proxy.addresses import HostPort
+    from modelyard.local.node.proxy.addresses import HostPort, PodAddress
 
 _log = structlog.get_logger()
 
@@ -105,6 +105,11 @@ class PodWorker:
     def pod(self) -> Stored:
         """The Pod object, in the newest version seen."""
         return self._pod
+
+    @property
+    def address(self) -> PodAddress:
+        """Where the processes of the pod listen, and what the cluster is shown."""
+        return self._address
 
     def is_running(self, container: str) -> bool:
         """Whether the process of a container of this pod runs now; False also for a name the pod does not have."""

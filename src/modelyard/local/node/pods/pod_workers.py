@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from modelyard.kube.errors import KubeError
     from modelyard.local.node.pods.node_context import NodeContext
     from modelyard.local.node.pods.probes import ContainerAccess
-    from modelyard.local.node.proxy.addresses import HostPort
+    from modelyard.local.node.proxy.addresses import HostPort, PodAddress
 
 _log = structlog.get_logger()
 
@@ -69,6 +69,11 @@ class PodWorkers:
     def access(self, uid: str, container: str) -> ContainerAccess | None:
         """Return how probes and `exec` reach a container; None: it does not run, or the pod is not here."""
         return self._workers[uid].access(container) if uid in self._workers else None
+
+    def address(self, pod: Key) -> PodAddress | None:
+        """Return where the processes of a pod listen; None: the node runs no such pod."""
+        uid = self.uid(pod)
+        return self._workers[uid].address if uid else None
 
     def replace(self, items: list[Stored], revision: int) -> None:  # noqa: ARG002 - workers compare revisions
         """Take the result of a LIST: these are all pods of the node."""

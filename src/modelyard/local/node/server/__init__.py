@@ -1,1 +1,1 @@
-"""The kubelet's HTTPS server: `kubectl logs` and `kubectl exec`."""
+"""The kubelet's HTTPS server: `kubectl logs`, `kubectl exec` and `kubectl port-forward`."""

@@ -1,4 +1,4 @@
-"""The HTTPS server of the kubelet: the API server calls it for `kubectl logs` and `kubectl exec`.
+"""The HTTPS server of the kubelet: the API server calls it for `kubectl logs`, `exec` and `port-forward`.
 
 `up.machine` runs it beside the node. It listens on loopback, and serves only clients that hold the certificate of the
 API server.
@@ -22,6 +22,7 @@ from modelyard.local.node.server.exec_session import execute
 from modelyard.local.node.server.https import serving_https
 from modelyard.local.node.server.log_times import LogTimes
 from modelyard.local.node.server.logs import PodLogOptions, read_log
+from modelyard.local.node.server.port_forward import forward_ports
 from modelyard.local.node.storage.pod_folders import PodFolder
 
 if TYPE_CHECKING:
@@ -32,12 +33,9 @@ if TYPE_CHECKING:
 
     from modelyard.local.command_lines import Trust
     from modelyard.local.node.pods.probes import ContainerAccess
+    from modelyard.local.node.proxy.addresses import PodAddress
 
 _CONTAINER: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_COMMANDS: Final = {
-    "attach": "use `kubectl logs -f` instead",
-    "portForward": "use the address of a Service instead; it is reachable from this machine",
-}
 
 
 class Containers(Protocol):
@@ -52,9 +50,12 @@ class Containers(Protocol):
     def access(self, uid: str, container: str) -> ContainerAccess | None:
         """Return how `exec` reaches a container; None: it does not run."""
 
+    def address(self, pod: Key) -> PodAddress | None:
+        """Return where the processes of a pod listen; None: the node runs no such pod."""
+
 
 class KubeletServer:
-    """Serves the logs in the state folder, and commands in running containers."""
+    """Serves the logs in the state folder, commands in running containers, and connections to pods."""
 
     def __init__(self, state: Path, containers: Containers, trust: Trust) -> None:
         self._state, self._containers, self._trust = state, containers, trust
@@ -77,8 +78,9 @@ class KubeletServer:
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         application.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
         application.router.add_post("/exec/{namespace}/{pod}/{container}", self._exec)
-        for command in _COMMANDS:
-            application.router.add_route("*", f"/{{command:{command}}}/{{rest:.*}}", _refuse)
+        application.router.add_get("/portForward/{namespace}/{pod}", self._port_forward)
+        application.router.add_post("/portForward/{namespace}/{pod}", self._port_forward)
+        application.router.add_route("*", "/attach/{rest:.*}", _refuse)
         return application
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
@@ -104,15 +106,21 @@ class KubeletServer:
         access = self._containers.access(uid, container)
         if access is None:
             raise web.HTTPBadRequest(text=f'container "{container}" does not run; `kubectl describe pod` says why')
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            raise web.HTTPBadRequest(text="this kubectl is too old for exec on one machine; use the one of Modelyard")
+        _check_websocket(request)
         return await execute(request, access)
+
+    async def _port_forward(self, request: web.Request) -> web.StreamResponse:
+        path = request.match_info
+        address = self._containers.address(Key(path["namespace"], path["pod"]))
+        if address is None:
+            raise _unknown(path["pod"])
+        _check_websocket(request)
+        return await forward_ports(request, address)
 
     def _find(self, path: Mapping[str, str]) -> tuple[str, str]:
         uid = self._containers.uid(Key(path["namespace"], path["pod"]))
         if uid is None or not _CONTAINER.fullmatch(path["container"]):
-            # Not 404: the API server would replace the text by one of its own.
-            raise web.HTTPBadRequest(text=f'the node does not run pod "{path["pod"]}" yet; try again in a moment')
+            raise _unknown(path["pod"])
         return uid, path["container"]
 
     def _log(self, request: web.Request, uid: str, container: str) -> Path:
@@ -126,9 +134,18 @@ async def _health(_: web.Request) -> web.Response:
     return web.Response(text="ok")
 
 
-async def _refuse(request: web.Request) -> web.Response:
-    command = request.match_info["command"]
-    return web.Response(status=501, text=f"{command} is not possible on one machine; {_COMMANDS[command]}")
+async def _refuse(_: web.Request) -> web.Response:
+    return web.Response(status=501, text="attach is not possible on one machine; use `kubectl logs -f` instead")
+
+
+def _unknown(pod: str) -> web.HTTPException:
+    # Not 404: the API server would replace the text by one of its own.
+    return web.HTTPBadRequest(text=f'the node does not run pod "{pod}" yet; try again in a moment')
+
+
+def _check_websocket(request: web.Request) -> None:
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        raise web.HTTPBadRequest(text="this kubectl is too old for one machine; use the one of Modelyard, or 1.31")
 
 
 @web.middleware
