@@ -1,7 +1,8 @@
-"""One-machine mode: how fast it answers, what it costs at rest, and what its forwarder adds.
+"""One-machine mode: how fast it answers, what it costs at rest, and what its forwarder and its door add.
 
 Measured on `modelyard up` as users start it, with the model that comes with the package. The floor at rest is a control
-plane without anything in it; the floor of a request is the same request sent to the engine itself.
+plane without anything in it. What forwarder and door add is measured with `pacer` as engine: the floor of a request is
+the same request sent to the engine itself, and for the door the same request sent to the service.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+import yaml
 from msgspec import Struct
 
+from bench import pacer
 from bench.process import cpu_seconds, pss_mb
 from bench.report import Row
 from controlplane import build
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import POD
+from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kube.client import Client
 from modelyard.kube.config import from_kubeconfig
 from modelyard.kube.transport import HttpTransport
@@ -38,12 +42,14 @@ if TYPE_CHECKING:
 
 _ENGINE: Final = "modelyard.local.llama_server"
 _QUESTION: Final = {"messages": [{"role": "user", "content": "Which model are you?"}], "temperature": 0}
+_YARD: Final = "yard"
+_PACER: Final = "pacer"
 _PORT: Final = 8080
 _START_SECONDS: Final = 120.0
 # A control plane that has just started fills caches and compiles schemas for a while.
 _CALM_SECONDS: Final = 30.0
 _REQUESTS: Final = 300
-_STREAMS: Final = 200
+_STREAMS: Final = 500
 
 
 class Up(Struct, frozen=True):
@@ -54,6 +60,8 @@ class Up(Struct, frozen=True):
     """Of the service, at its own address."""
     direct: str
     """Of its engine."""
+    door: str
+    """Of the door, which leads to the service."""
     seconds: float
     """From the start of the process to the first whole answer."""
 
@@ -70,11 +78,16 @@ async def up(rest: float) -> list[Row]:
         async with running(Path(folder) / "state") as first:
             pass
         async with running(Path(folder) / "state") as second:
-            added = await _added(second)
-            through, direct = [await _streams(url) for url in (second.url, second.direct)]
             await asyncio.sleep(_CALM_SECONDS)
             memory = sum(pss_mb(pid) for pid in second.pids)
             mine = await _cpu(second.pids, rest)
+        async with running(Path(folder) / "state", *_with_pacer(Path(folder)), service=_PACER) as third:
+            added = [
+                *await _added("the forwarder", third.url, third.direct, goal=2.0),
+                *await _added("the door", third.door, third.url, goal=1.0),
+                await _streams("the forwarder", third.url, third.direct),
+                await _streams("the door", third.door, third.url),
+            ]
     return [
         Row("fresh folder to first answer", first.seconds, "s", goal=20.0),
         Row("second start to first answer", second.seconds, "s", goal=20.0),
@@ -82,43 +95,65 @@ async def up(rest: float) -> list[Row]:
         Row("CPU at rest, of one core", mine, "%", floor=bare),
         Row("CPU at rest above the bare control plane", mine - bare, "%", goal=2.0),
         *added,
-        Row(f"{_STREAMS} parallel streams through the forwarder", through, "s", direct, through / direct),
     ]
 
 
+def _with_pacer(folder: Path) -> tuple[str, ...]:
+    """Write what makes `pacer` a service, and return the options of `modelyard up` for it."""
+    rule = {
+        "image": f"bench/{_PACER}",
+        "program": [sys.executable, str(Path(pacer.__file__))],
+        "hostFlag": "--host",
+        "portFlag": "--port",
+    }
+    service = {
+        "apiVersion": INFERENCE_SERVICE.api_version,
+        "kind": INFERENCE_SERVICE.kind,
+        "metadata": {"name": _PACER},
+        "spec": {"modelRef": _YARD, "runtime": "generic", "image": f"bench/{_PACER}:1"},
+    }
+    images, manifest = folder / "images.yaml", folder / "pacer.yaml"
+    images.write_text(yaml.safe_dump({"images": [rule]}))
+    manifest.write_text(yaml.safe_dump(service))
+    return f"--images={images}", "-f", str(manifest)
+
+
 @asynccontextmanager
-async def running(state: Path) -> AsyncIterator[Up]:
-    """Run `modelyard up` for as long as the block lasts."""
+async def running(state: Path, *options: str, service: str = _YARD) -> AsyncIterator[Up]:
+    """Run `modelyard up` with these options for as long as the block lasts, and look at one of its services."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "modelyard", "up", f"--dir={state}"),
+        *(sys.executable, "-m", "modelyard", "up", f"--dir={state}", *options),
         stdout=asyncio.subprocess.DEVNULL,
         env={**os.environ, "KUBEBUILDER_ASSETS": str(build.assets())},
     )
     try:
         async with asyncio.timeout(_START_SECONDS):
-            url = await _settled(StateFolder(state), process)
+            url, door = await _settled(StateFolder(state), process, service)
             await _ask(url)
             seconds = time.perf_counter() - began
-            yield Up(process.pid, url, await _engine(StateFolder(state)), seconds)
+            machine = Up(process.pid, url, await _engine(StateFolder(state), service), door, seconds)
+        yield machine
     finally:
-        process.send_signal(signal.SIGINT)
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
         await process.wait()
 
 
-async def _settled(folder: StateFolder, process: asyncio.subprocess.Process) -> str:
+async def _settled(folder: StateFolder, process: asyncio.subprocess.Process, service: str) -> tuple[str, str]:
+    """Wait until all is settled, and return the URL of the service, and that of the door."""
     while (record := folder.read_record()) is None or not record.settled:
         if process.returncode is not None:
             raise ModelyardError(f"`modelyard up` ended with code {process.returncode}")
         await asyncio.sleep(0.02)
-    place = next(ports[_PORT] for service, ports in folder.service_addresses().items() if service.name == "yard")
-    return f"http://{place}/v1/chat/completions"
+    place = next(ports[_PORT] for key, ports in folder.service_addresses().items() if key.name == service)
+    return f"http://{place}/v1/chat/completions", f"{record.door}/chat/completions"
 
 
-async def _engine(folder: StateFolder) -> str:
+async def _engine(folder: StateFolder, service: str) -> str:
     client = Client(HttpTransport(from_kubeconfig([folder.kubeconfig])))
     try:
-        pods = (await client.list_page(POD, "default", "app=yard")).items
+        pods = (await client.list_page(POD, "default", f"app={service}")).items
     finally:
         await client.close()
     place = PodAddresses().where(HostPort(pods[0].status["podIP"], _PORT))
@@ -144,28 +179,33 @@ async def _cpu(pids: Iterable[int], seconds: float) -> float:
     return 100 * (sum(map(cpu_seconds, counted)) - before) / seconds
 
 
-async def _added(machine: Up) -> list[Row]:
-    """Send the same request both ways in turn, each time on a new connection."""
-    taken: dict[str, list[float]] = {machine.url: [], machine.direct: []}
+async def _added(by: str, url: str, floor: str, goal: float) -> list[Row]:
+    """Send the same request to the pacer both ways in turn, each time on a new connection."""
+    taken: dict[str, list[float]] = {url: [], floor: []}
     for _ in range(_REQUESTS):
         for url, times in taken.items():
-            times.append(await _ask(url))
+            times.append(await _ask(url, _PACER))
     through, direct = (1000 * median(times) for times in taken.values())
     return [
-        Row("one request, median", through, "ms", direct),
-        Row("added by the forwarder, median", through - direct, "ms", goal=2.0),
+        Row(f"one request through {by}, median", through, "ms", direct, through / direct),
+        Row(f"added by {by}, median", through - direct, "ms", goal=goal),
     ]
 
 
-async def _ask(url: str) -> float:
+async def _ask(url: str, model: str = _YARD) -> float:
     began = time.perf_counter()
-    async with aiohttp.request("POST", url, json=_QUESTION) as answer:
+    async with aiohttp.request("POST", url, json={**_QUESTION, "model": model}) as answer:
         answer.raise_for_status()
         await answer.read()
     return time.perf_counter() - began
 
 
-async def _streams(url: str) -> float:
+async def _streams(by: str, url: str, floor: str) -> Row:
+    through, direct = [await _stream_many(each) for each in (url, floor)]
+    return Row(f"{_STREAMS} parallel streams through {by}", through, "s", direct, through / direct)
+
+
+async def _stream_many(url: str) -> float:
     """Return how long many streams take that all go on at the same time; every one of them must be whole."""
     began = time.perf_counter()
     connector = aiohttp.TCPConnector(limit=0)
@@ -177,7 +217,7 @@ async def _streams(url: str) -> float:
 
 
 async def _stream(session: aiohttp.ClientSession, url: str) -> bool:
-    async with session.post(url, json={**_QUESTION, "stream": True}) as answer:
+    async with session.post(url, json={**_QUESTION, "model": _PACER, "stream": True}) as answer:
         return (await answer.read()).rstrip().endswith(b"data: [DONE]")
 
 
