@@ -121,3 +121,12 @@ def test_a_path_may_begin_in_the_home_folder(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "~draft.yaml").write_text(NOTE % "draft")
     assert _names("~draft.yaml") == ["draft"]
+
+
+def test_a_source_beside_a_manifest_is_an_absolute_path(tmp_path: Path):
+    file = tmp_path / "model.yaml"
+    model = {"apiVersion": "inference.llmkube.dev/v1alpha1", "kind": "Model", "metadata": {"name": "tiny"}}
+    sources = ["./tiny.gguf", "../tiny.gguf", "/tiny.gguf", "org/repo"]
+    file.write_text(yaml.safe_dump_all([{**model, "spec": {"source": source}} for source in sources]))
+    read = [document.body["spec"]["source"] for document in read_files([str(file)])]
+    assert read == [str(tmp_path / "tiny.gguf"), str(tmp_path.parent / "tiny.gguf"), "/tiny.gguf", "org/repo"]

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Json
+from modelyard.kinds.model.api import RESOURCE as MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,9 +99,21 @@ def at_home(path: Path) -> Path:
 
 def _documents(file: Path) -> Iterator[Document]:
     name = _TITLES.get(str(file), str(file))
+    folder = Path() if str(file) == _STDIN else file.parent
     bodies = [body for one in _loaded(file, name) if one is not None for body in _members(one)]
     for number, body in enumerate(bodies, start=1):
-        yield _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
+        found = _checked(f"{name}, document {number}" if len(bodies) > 1 else name, _stated(body))
+        yield Document(found.origin, _with_absolute_source(found.body, folder))
+
+
+def _with_absolute_source(body: Json, folder: Path) -> Json:
+    """Return a Model whose source is an absolute path, if it is written as a path beside its manifest."""
+    spec = body["spec"] if isinstance(body.get("spec"), dict) else {}
+    source = spec.get("source")
+    is_model = (body["apiVersion"], body["kind"]) == (MODEL.api_version, MODEL.kind)
+    if not is_model or not isinstance(source, str) or not source.startswith(("./", "../")):
+        return body
+    return {**body, "spec": {**spec, "source": str((folder / source).resolve())}}
 
 
 def _loaded(file: Path, name: str) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 from modelyard.core.image import IMAGE
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Gpus
+from modelyard.kinds.shared import envoy_pod
 from modelyard.local.node.process.images import (
     ImagesInvalid,
     ImageTable,
@@ -79,6 +80,12 @@ def test_the_image_of_modelyard_is_this_package() -> None:
 def test_every_default_image_of_an_engine_has_a_rule(engine: str) -> None:
     table = _table("llama-server", "vllm", "text-generation-launcher")
     assert table.resolve(ENGINES[engine].image(Gpus()), ()) is not None
+
+
+def test_the_image_of_routers_is_the_envoy_of_this_machine() -> None:
+    found = _table().resolve(envoy_pod.IMAGE, ())
+    assert found is not None
+    assert found.program[-1] == "modelyard.local.envoy"
 
 
 def test_a_missing_program_names_what_to_install() -> None:

@@ -28,8 +28,9 @@ class Timings(Struct, frozen=True):
 
     lease: float = 10.0
     """Between two renewals of the Lease of the node."""
-    volumes: float = 60.0
-    """Between two reads of the Secrets and ConfigMaps that volumes are copies of."""
+    volumes: float = 2.0
+    """Between two reads of the Secrets and ConfigMaps that volumes are copies of. A kubelet takes a minute, for many
+    nodes would ask at once; here there is one, and a person who waits for new weights of a canary."""
     after_bug: float = 5.0
     """Before a pod gets a new worker, after a bug ended the first."""
     starting: float = 20.0

