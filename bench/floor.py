@@ -85,9 +85,10 @@ class Floor:
     async def _watch_deployments(self) -> None:
         async for line in self._lines(DEPLOYMENT, {"labelSelector": OURS}):
             _, item = codec.event(DEPLOYMENT, line)
-            if item.status.get("readyReplicas") and item.meta.key not in self._available:
-                self._available.add(item.meta.key)
-                self._go_on(item.meta.key)
+            key = Key(item.meta.namespace, item.meta.name.removesuffix(self._subject.suffix))
+            if item.status.get("readyReplicas") and key not in self._available:
+                self._available.add(key)
+                self._go_on(key)
 
     async def _watch_pods(self) -> None:
         async for _ in self._lines(POD, {"labelSelector": OURS}):

@@ -15,7 +15,7 @@ from bench.converge import PATIENCE_SECONDS, is_ready, written
 from bench.objects import key
 from bench.process import cpu_seconds
 from bench.witness import Tally, watching
-from modelyard.core.resources import DEPLOYMENT
+from modelyard.core.resources import DEPLOYMENT, Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bench.contenders import Operator
     from bench.objects import Subject
     from modelyard.core.objects import Stored
-    from modelyard.core.resources import Key
 
 EDITS = 100
 
@@ -108,7 +107,7 @@ async def edits(cluster: Cluster, subject: Subject, objects: int, *, in_peace: b
     async with watching(cluster.client, DEPLOYMENT, changed), watching(cluster.client, resource, ready):
         for number in range(EDITS):
             where, mark = key((first + number) % objects), f"--edit={number}-{in_peace}"
-            changed.expect(where, mark)
+            changed.expect(Key(where.namespace, where.name + subject.suffix), mark)
             ready.expect(where, mark)
             await cluster.client.merge_patch(resource, where, subject.edit(mark))
             answered = time.perf_counter()

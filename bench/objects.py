@@ -14,6 +14,7 @@ from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,8 @@ class Subject(Struct, frozen=True):
     """A change of the object that must reach the Deployment, and that carries a mark."""
     needs: tuple[tuple[Kind, Json], ...] = ()
     """What is created before each object, under the same name."""
+    suffix: str = ""
+    """What the name of its Deployment has after its own."""
     once: int = 0
     """How many writes serve all objects of a namespace together."""
 
@@ -75,7 +78,19 @@ SERVICES = Subject(
     once=1,
     needs=((MODEL, {"source": "https://models.invalid/NAME.gguf", "format": "gguf"}),),
 )
-SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES)}
+ZERFOOS = Subject(
+    name="zerfooinferenceservice",
+    kind=ZERFOO_INFERENCE_SERVICE,
+    spec={
+        "modelRef": "tiny",
+        "replicas": 1,
+        "resources": {"cpu": "1", "memory": "2Gi"},
+        "healthCheck": {"path": "/readyz", "interval": "10s", "timeout": "2s"},
+    },
+    edit=lambda mark: {"spec": {"modelRef": f"tiny{mark}"}},
+    suffix="-primary",
+)
+SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, ZERFOOS)}
 
 
 def key(number: int) -> Key:

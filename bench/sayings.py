@@ -10,6 +10,7 @@ from modelyard.kinds.agent import AGENT
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 Json = dict[str, Any]
 
@@ -97,16 +98,42 @@ def _service_ready() -> Json:
     return {"phase": "Ready", "readyReplicas": 1, "replicas": 1, "conditions": told}
 
 
+def _zerfoo_track(ready: int) -> Json:
+    weights = {"weight": 100, "effectiveWeight": 100}
+    return {"name": "primary", "model": "tiny", "replicas": 1, "readyReplicas": ready, **weights}
+
+
+def _zerfoo_created() -> Json:
+    return {
+        "phase": "Pending",
+        "ready": False,
+        "replicas": 1,
+        "selector": "app=bench-0000-primary,app.kubernetes.io/component=primary",
+        "message": "0 of 1 pods are ready",
+        "tracks": [_zerfoo_track(0)],
+        "url": "http://bench-0000-svc.default.svc.cluster.local:8080",
+        "observedGeneration": 1,
+        "conditions": conditions(("PrimaryReady", "False"), ("Ready", "False")),
+    }
+
+
+def _zerfoo_ready() -> Json:
+    told = conditions(("PrimaryReady", "True"), ("Ready", "True"))
+    return {"phase": "Ready", "ready": True, "message": "", "tracks": [_zerfoo_track(1)], "conditions": told}
+
+
 AT_ONCE = {
     AGENT.name: _agent_created,
     MCP.name: _mcp_created,
     MODEL.name: _model_ready,
     INFERENCE_SERVICE.name: _service_created,
+    ZERFOO_INFERENCE_SERVICE.name: _zerfoo_created,
 }
 """What is said when an object was seen and its children exist."""
 WHEN_AVAILABLE = {
     AGENT.name: (_agent_available, _agent_ready),
     MCP.name: (_mcp_available, _mcp_ready),
     INFERENCE_SERVICE.name: (_service_ready,),
+    ZERFOO_INFERENCE_SERVICE.name: (_zerfoo_ready,),
 }
 """What is said, one after the other, when its pods are ready."""
