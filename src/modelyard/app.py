@@ -17,6 +17,7 @@ from modelyard.core.checks.engine_load import EngineLoad
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
+from modelyard.core.checks.router_report import RouterReport
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import served
@@ -32,6 +33,7 @@ from modelyard.net.engine_load import read_load
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
 from modelyard.net.poller import Poller
+from modelyard.net.router_report import ask_routers
 from modelyard.net.source_check import SourceChecker
 from modelyard.net.ssrf_guard import Guard
 from modelyard.runtime.manager import Operator, Settings
@@ -89,6 +91,7 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
         RemoteWeights: SourceChecker(guard).check,
         LogTail: partial(tail_log, client),
         EngineLoad: partial(read_load, where=locate),
+        RouterReport: partial(ask_routers, where=locate),
     }
 
 

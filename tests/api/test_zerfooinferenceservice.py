@@ -25,6 +25,7 @@ GARBAGE_SECONDS = 90.0
 """The garbage collector of Kubernetes learns of a new kind of owner only after half a minute."""
 COLLECTION = f"{ZERFOOS.path('default')}?dryRun=All"
 CHILDREN = ((DEPLOYMENT, "chat-primary"), (SERVICE, "chat-primary"), (SERVICE, "chat-svc"))
+STEP = {"weight": 20, "duration": "10m"}
 BAD: list[tuple[str, Json]] = [
     ("spec.modelRef", {"modelRef": ""}),
     ("spec.modelRef", {"modelRef": "   "}),
@@ -43,6 +44,18 @@ BAD: list[tuple[str, Json]] = [
     ("spec.resources.memory", {"resources": {"memory": "-1Gi"}}),
     ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "24GB"}}),
     ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "abc"}}),
+    ("spec.canary.modelRef", {"canary": {"weight": 20}}),
+    ("spec.canary.modelRef", {"canary": {"modelRef": ""}}),
+    ("spec.canary.modelRef", {"canary": {"modelRef": "Org/Repo"}, "runtime": "tgi"}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": 101}}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": -1}}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": 20.5}}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": "20"}}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": 20, "steps": [STEP]}}),
+    ("spec.canary.steps", {"canary": {"modelRef": "new", "steps": [{**STEP, "duration": "0s"}]}}),
+    ("spec.canary.steps", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxP95Latency": "0s"}]}}),
+    ("spec.canary.steps[0].weight", {"canary": {"modelRef": "new", "steps": [{**STEP, "weight": 0}]}}),
+    ("spec.canary.steps[0].maxErrorRate", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "1"}]}}),
     ("spec.healthCheck", {"healthCheck": None}),
     ("spec.healthCheck.path", {"healthCheck": {**HEALTH, "path": ""}}),
     ("spec.healthCheck.path", {"healthCheck": {**HEALTH, "path": "healthz"}}),
@@ -59,6 +72,8 @@ GOOD: list[Json] = [
     {"minReplicas": 5, "maxReplicas": 5},
     {"replicas": 20, "minReplicas": 1, "maxReplicas": 10},
     {"healthCheck": {"path": "/h?deep=1", "interval": 10_000_000_000, "timeout": "500ms"}},
+    {"canary": {"modelRef": "tiny", "weight": 100}},
+    {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "0.5%", "maxP95Latency": 2_000_000_000}]}},
     {"resources": {"cpu": "4", "memory": "16Gi", "gpuMemory": "0"}},
 ]
 
@@ -67,16 +82,16 @@ GOOD: list[Json] = [
 async def test_it_becomes_ready_with_three_children_and_two_status_writes(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
-    await create(cluster.controlplane.admin, namespace, replicas=2)
+    await create(cluster.controlplane.admin, namespace)
     found = await until_phase(recorder, namespace)
     writes = {"create deployments": 1, "create services": 2, "patch zerfooinferenceservices/status": 2}
     await expect_writes(cluster.controlplane.audit_log, namespace, writes)
     phases = [version.status["phase"] for version in recorder.history(ZERFOOS, namespace, "chat") if version.status]
     assert phases == ["Pending", "Ready"]
     assert found["status"]["tracks"] == [
-        {"name": "primary", "model": "tiny", "replicas": 2, "readyReplicas": 2, "weight": 100, "effectiveWeight": 100}
+        {"name": "primary", "model": "tiny", "replicas": 1, "readyReplicas": 1, "weight": 100, "effectiveWeight": 100}
     ]
-    assert (found["status"]["ready"], found["status"]["replicas"], found["status"]["message"]) == (True, 2, "")
+    assert (found["status"]["ready"], found["status"]["replicas"], found["status"]["message"]) == (True, 1, "")
 
 
 async def test_kubectl_shows_it_and_scales_it(
@@ -85,7 +100,7 @@ async def test_kubectl_shows_it_and_scales_it(
     await create(cluster.controlplane.admin, namespace)
     await until_phase(recorder, namespace)
     head, row = (await kubectl("get", "zis", "-n", namespace)).splitlines()
-    assert head.split() == ["NAME", "READY", "REPLICAS", "URL", "AGE"]
+    assert head.split() == ["NAME", "READY", "REPLICAS", "CANARY", "URL", "AGE"]
     url = f"http://chat-svc.{namespace}.svc.cluster.local:8080"
     assert row.split()[:4] == ["chat", "true", "1", url]
     await kubectl("scale", "-n", namespace, "zis/chat", "--replicas=3")
@@ -194,6 +209,24 @@ async def test_a_model_that_is_missing_is_waited_for_and_pods_outlive_it(
     await create_model(admin, namespace)
     await until_phase(recorder, namespace)
     assert recorder.created(POD).total() == 1
+
+
+async def test_a_canary_gets_no_request_while_its_routers_do_not_answer(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    """Simulated pods answer nothing, so the Service stays where it is safe, and new weights change no pod."""
+    admin = cluster.controlplane.admin
+    await create(admin, namespace)
+    await until_phase(recorder, namespace)
+    for weight in (20, 60, 100):
+        edited = await edit(admin, namespace, canary={"modelRef": "new", "weight": weight})
+        await recorder.wait_for(ZERFOOS, namespace, "chat", says("WaitingForRouters"))
+        found = await until_phase(recorder, namespace, phase="Progressing", after=edited)
+        assert [track["effectiveWeight"] for track in found["status"]["tracks"]] == [100, 0]
+    selectors = [version.object["spec"]["selector"] for version in recorder.history(SERVICE, namespace, "chat-svc")]
+    assert {selector["app"] for selector in selectors} == {"chat-primary"}
+    for track in ("primary", "canary", "router"):
+        assert (await admin.get(DEPLOYMENT.path(namespace, f"chat-{track}")))["metadata"]["generation"] == 1
 
 
 async def test_deleting_it_leaves_nothing_and_deleting_it_twice_is_no_error(

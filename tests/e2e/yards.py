@@ -18,6 +18,7 @@ import yaml
 from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 from modelyard.local.raw_client import RawClient, RawClientError
 from modelyard.local.up.state_folder import StateFolder
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[1] / "data"
 SECONDS = 120.0
 COMMAND = (sys.executable, "-m", "modelyard")
-_RESOURCES = {one.kind.lower(): one for one in (POD, DEPLOYMENT, MODEL.resource, INFERENCE_SERVICE.resource)}
+_RESOURCES = {
+    one.kind.lower(): one
+    for one in (POD, DEPLOYMENT, *(kind.resource for kind in (MODEL, INFERENCE_SERVICE, ZERFOO_INFERENCE_SERVICE)))
+}
 NAMED = {"yard": "I am Yard, ", "yard-green": "I am Yard Green, "}
 
 Json = dict[str, Any]

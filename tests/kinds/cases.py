@@ -100,6 +100,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     invalid: Wrong | None = None
     policy: Policy = Policy()
     """What the administrator decided, with the field names of `core/policy.py`."""
+    unserved: tuple[str, ...] = ()
+    """Optional kinds of children that the API server does not serve."""
     unrestricted: bool = False
     """Whether the user asks for pods that Pod Security `restricted` does not allow."""
 
@@ -179,7 +181,8 @@ def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
 
 
 def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> Gathering:
-    reading = Gathering(kind, obj, Seen(NOW, case.policy))
+    unserved = frozenset(resource for resource in kind.children if resource.kind in case.unserved)
+    reading = Gathering(kind, obj, Seen(NOW, case.policy, unserved=unserved))
     for read in reading:
         reading.found(read, _find(kind, obj, world, read))
     return reading

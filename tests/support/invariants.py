@@ -99,7 +99,9 @@ def untruths(history: Iterable[Version]) -> list[str]:
 
 def _wrong_with(version: Version, old: Version | None) -> Iterator[str]:
     yield from _contradictions(version)
-    if _says_ready(version) and _observed(version) != version.generation:
+    # A memory is written on its own, before there is anything to say.
+    is_said = old is None or old.conditions != version.conditions
+    if is_said and _says_ready(version) and _observed(version) != version.generation:
         yield f"Ready is written for generation {_observed(version)}, but the object is at {version.generation}"
     if old is None:
         return

@@ -27,6 +27,9 @@ class Reason(StrEnum):
     INFERENCE_READY = "InferenceReady"
     SUFFICIENT_GPU = "SufficientGPU"
     MODEL_TRANSFER_SUCCEEDED = "ModelTransferSucceeded"
+    WEIGHTS_LOADED = "WeightsLoaded"
+    PROMOTED = "Promoted"
+    ROUTE_ACCEPTED = "RouteAccepted"
 
     # On the way
     STARTING = "Starting"
@@ -40,6 +43,8 @@ class Reason(StrEnum):
     ROLLING_OUT = "RollingOut"
     WAITING_FOR_PODS = "WaitingForPods"
     WAITING_FOR_ANSWER = "WaitingForAnswer"
+    WAITING_FOR_ROUTERS = "WaitingForRouters"
+    WAITING_FOR_GATEWAY = "WaitingForGateway"
     WAITING_FOR_MODEL = "WaitingForModel"
     WAITING_FOR_CLEANUP = "WaitingForCleanup"
     REFERENCE_NOT_READY = "ReferenceNotReady"
@@ -79,6 +84,10 @@ class Reason(StrEnum):
     SPECULATIVE_MISSING_MODEL = "SpeculativeMissingModel"
     MISSING_MEMORY_REQUEST = "MissingMemoryRequest"
     AUTOSCALER_STUCK = "AutoscalerStuck"
+    CANARY_DEGRADED = "CanaryDegraded"
+    ROLLED_BACK = "RolledBack"
+    GATEWAY_API_NOT_INSTALLED = "GatewayAPINotInstalled"
+    ROUTE_NOT_ACCEPTED = "RouteNotAccepted"
     FORBIDDEN = "Forbidden"
 
     # Pods fail
@@ -148,6 +157,10 @@ PROBLEMS: Final = frozenset(
         Reason.DOWNLOAD_FAILED,
         Reason.DRAIN_TIMED_OUT,
         Reason.FORBIDDEN,
+        Reason.CANARY_DEGRADED,
+        Reason.ROLLED_BACK,
+        Reason.GATEWAY_API_NOT_INSTALLED,
+        Reason.ROUTE_NOT_ACCEPTED,
         Reason.CRASH_LOOP,
         Reason.IMAGE_PULL_FAILED,
         Reason.CONTAINER_CONFIG_INVALID,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from modelyard.core import names
 from modelyard.core.plan import Plan, Replicas
@@ -16,15 +16,11 @@ from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
 
 if TYPE_CHECKING:
-    from modelyard.core.policy import Policy
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.door.api import NamespaceSpec
     from modelyard.kinds.shared.envoy_door import Backend
 
-Json = dict[str, Any]
-
 _SELECTOR: Final = {"app": NAME}
-_USER_FIELDS: Final = ("runAsUser", "runAsGroup")
 
 
 def plan(namespace: Object[NamespaceSpec], seen: Seen) -> Plan:
@@ -35,7 +31,8 @@ def plan(namespace: Object[NamespaceSpec], seen: Seen) -> Plan:
         return Plan(delete=tuple(child.ref for child in owned))
     # Not `app`: an MCP with the name of the namespace selects its pods by that.
     own = {**labels.common(RESOURCE, namespace.meta.name), names.NAME_LABEL: NAME, **_SELECTOR}
-    template = pods.pod_template(own, _pod(seen.policy))
+    pod = envoy_pod(door_bootstrap(IN_POD), NAME, chooses_user=seen.policy.chooses_users)
+    template = pods.pod_template(own, pod)
     return Plan(
         apply=(
             # Before the pods, which would wait a minute for it.
@@ -52,11 +49,3 @@ def found_backends(namespace: str, seen: Seen) -> list[Backend]:
     models = seen.every(reads.models(namespace)).values()
     labelled = ((model, names.short(model.service.name)) for model in models)
     return backends({model: places[label] for model, label in labelled if label in places})
-
-
-def _pod(policy: Policy) -> Json:
-    pod = envoy_pod(door_bootstrap(IN_POD), NAME)
-    if policy.chooses_users:
-        return pod
-    kept = {name: value for name, value in pod["securityContext"].items() if name not in _USER_FIELDS}
-    return {**pod, "securityContext": kept}

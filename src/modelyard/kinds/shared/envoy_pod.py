@@ -34,12 +34,13 @@ _WORKERS: Final = 2
 _SPARE_BYTES: Final = 2**29
 
 
-def envoy_pod(bootstrap: Json, config_map: str) -> Json:
+def envoy_pod(bootstrap: Json, config_map: str, *, chooses_user: bool = True) -> Json:
     """Return the spec of a pod that runs Envoy with this bootstrap and the files of this ConfigMap."""
+    user = {"runAsUser": USER, "runAsGroup": USER} if chooses_user else {}
     return {
         "containers": [_container(bootstrap)],
         "volumes": [{"name": _VOLUME, "configMap": {"name": config_map}}],
-        "securityContext": pods.pod_security({"runAsUser": USER, "runAsGroup": USER, "sysctls": [_PORTS]}),
+        "securityContext": pods.pod_security({**user, "sysctls": [_PORTS]}),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "enableServiceLinks": False,
     }

@@ -29,6 +29,8 @@ class Figures(Struct, frozen=True):
     """Answers with 5xx, and answers that broke off."""
     within: dict[float, int] = {}
     """How many answers took at most so many milliseconds."""
+    active: int = 0
+    """How many requests are in flight now."""
 
     def since(self, earlier: Figures) -> Figures:
         """Return what came after an earlier reading. All of it, if Envoy has started anew meanwhile."""
@@ -38,13 +40,14 @@ class Figures(Struct, frozen=True):
             self.requests - earlier.requests,
             max(0, self.errors - earlier.errors),
             {limit: count - earlier.within.get(limit, 0) for limit, count in self.within.items()},
+            self.active,
         )
 
     def __add__(self, other: Figures) -> Figures:
         """Return the figures of two Envoys together."""
         limits = sorted({*self.within, *other.within})
         within = {limit: self.within.get(limit, 0) + other.within.get(limit, 0) for limit in limits}
-        return Figures(self.requests + other.requests, self.errors + other.errors, within)
+        return Figures(self.requests + other.requests, self.errors + other.errors, within, self.active + other.active)
 
     def quantile(self, share: float) -> float | None:
         """Return within how many seconds this share of the answers was complete; None: there was no answer.
@@ -80,4 +83,5 @@ def _figures(counts: defaultdict[tuple[str, str], int]) -> Figures:
         requests=counts["rq_completed", ""],
         errors=counts["rq_xx", "5"] + broken - min(answered, broken),
         within={float(limit): count for (name, limit), count in counts.items() if name == "rq_time_bucket"},
+        active=counts["rq_active", ""],
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from modelyard.core.conditions import Conditions
 from modelyard.core.quantities import DURATION_PATTERN, seconds
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column
+from modelyard.kinds.shared.http_route import RouteSpec
 
 RESOURCE = Resource("modelyard.dev", "v1alpha1", "ZerfooInferenceService", "zerfooinferenceservices")
 
@@ -55,6 +56,45 @@ class Resources(Struct, frozen=True, rename="camel"):
     ] = ""
 
 
+class Step(Struct, frozen=True, rename="camel"):
+    """One step of a canary: a weight, for how long, and what must hold meanwhile."""
+
+    weight: Annotated[int, Meta(description="The share of requests of the canary, in per cent.", ge=1, le=100)]
+    duration: Annotated[Duration, Meta(description="How long the step takes at least, such as 10m.")]
+    max_error_rate: Annotated[
+        str,
+        Meta(
+            description="The largest share of answers with 5xx, or broken off, such as 1%. Left out: any.",
+            pattern=r"^([0-9]{1,2}(\.[0-9]{1,3})?%)?$",
+            max_length=8,
+        ),
+    ] = ""
+    max_p95_latency: Annotated[
+        Duration | None, Meta(description="How long 95 of 100 answers may take, to their end. Left out: any time.")
+    ] = field(default=None, name="maxP95Latency")
+    min_requests: Annotated[
+        int,
+        Meta(description="How many requests the canary must have answered before it is judged.", ge=1, le=2**31 - 1),
+    ] = 1
+
+
+class Canary(Struct, frozen=True, rename="camel"):
+    """A second model that gets a share of the requests."""
+
+    model_ref: Annotated[ModelName, Meta(description="The model, named as spec.modelRef is.")]
+    weight: Annotated[
+        int,
+        Meta(description="Its share of the requests, in per cent. 0 with steps, which have their own.", ge=0, le=100),
+    ] = 0
+    steps: Annotated[
+        tuple[Step, ...], Meta(description="Raise its weight step by step, as long as it does well.", max_length=32)
+    ] = ()
+    promote: Annotated[
+        Literal["Auto", "Manual"],
+        Meta(description="After the last step. Auto: it becomes the primary. Manual: it keeps the last weight."),
+    ] = "Manual"
+
+
 class ZerfooInferenceServiceSpec(Struct, frozen=True, rename="camel"):
     """A server that answers requests with a model."""
 
@@ -75,17 +115,42 @@ class ZerfooInferenceServiceSpec(Struct, frozen=True, rename="camel"):
         int, Meta(description="The most pods of the autoscaler; 0 or left out: there is none.", ge=0, le=1000)
     ] = 0
     resources: Annotated[Resources, Meta(description="What one pod needs.")] = Resources()
+    canary: Annotated[Canary | None, Meta(description="A second model that gets a share of the requests.")] = None
+    route: Annotated[
+        RouteSpec | None, Meta(description="Gateways that lead to the service, by an HTTPRoute with the same weights.")
+    ] = None
 
 
 class TrackStatus(Struct, frozen=True, rename="camel"):
     """What is true of one of the Deployments that serve."""
 
-    name: Annotated[str, Meta(description="primary.")]
+    name: Annotated[str, Meta(description="primary or canary.")]
     model: Annotated[str, Meta(description="The model that its pods are to serve.")]
     replicas: Annotated[int, Meta(description="How many pods there should be now.")] = 0
     ready_replicas: Annotated[int, Meta(description="How many pods are ready.")] = 0
     weight: Annotated[int, Meta(description="The share of requests it should get, in per cent.")] = 0
     effective_weight: Annotated[int, Meta(description="The share of requests it gets, in per cent.")] = 0
+
+
+class Counted(Struct, frozen=True, rename="camel"):
+    """What a router had counted for the canary when a step began."""
+
+    requests: Annotated[int, Meta(description="Requests.")] = 0
+    errors: Annotated[int, Meta(description="Answers with 5xx, or broken off.")] = 0
+    within: Annotated[dict[str, int], Meta(description="Answers that took at most so many milliseconds.")] = {}
+
+
+class Rollout(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the operator remembers of a canary."""
+
+    canary: Annotated[str, Meta(description="Which canary this is about: a hash of its model and steps.")] = ""
+    weight: Annotated[int, Meta(description="The weight that was decided last.")] = 0
+    step: Annotated[int, Meta(description="How many steps have passed.")] = 0
+    since: Annotated[str, Meta(description="Since when the weight of the step is in force.")] = ""
+    counted: Annotated[dict[str, Counted], Meta(description="What each router had counted then.")] = {}
+    verdict: Annotated[str, Meta(description="How the steps ended: RolledBack, Promoted or Passed.")] = ""
+    message: Annotated[str, Meta(description="Why it was rolled back.")] = ""
+    leaving_since: Annotated[str, Meta(description="Since when a canary that is removed gets no request.")] = ""
 
 
 class ZerfooInferenceServiceStatus(Struct, frozen=True, rename="camel"):
@@ -106,13 +171,17 @@ class ZerfooInferenceServiceStatus(Struct, frozen=True, rename="camel"):
         ),
     ] = ()
     url: Annotated[str, Meta(description="Where requests are sent, from within the cluster.")] = ""
+    rollout: Annotated[Rollout | None, Meta(description="What the operator remembers of a canary.")] = None
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
-    conditions: Annotated[Conditions, Meta(description="PrimaryReady and Ready, and why.")] = ()
+    conditions: Annotated[
+        Conditions, Meta(description="PrimaryReady, CanaryReady, TrafficSplit and Ready, and why.")
+    ] = ()
 
 
 COLUMNS = (
     Column("READY", "boolean", ".status.ready"),
     Column("REPLICAS", "integer", ".status.replicas"),
+    Column("CANARY", "integer", '.status.tracks[?(@.name=="canary")].effectiveWeight'),
     Column("URL", "string", ".status.url"),
 )
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from modelyard.core import names
 from modelyard.kinds.shared import labels
+from modelyard.kinds.shared.traffic import ROUTER, RouterPlace
 from modelyard.kinds.zerfooinferenceservice.api import RESOURCE
 
+if TYPE_CHECKING:
+    from modelyard.core.objects import Metadata
+
 PRIMARY = "primary"
+CANARY = "canary"
 
 
 def service_name(name: str) -> str:
@@ -22,6 +29,11 @@ def autoscaler_name(name: str) -> str:
 def track_name(name: str, track: str) -> str:
     """Return the name of the Deployment of a track, and of its Service."""
     return f"{name}-{track}"
+
+
+def router_place(meta: Metadata) -> RouterPlace:
+    """Return where the routers of an object are."""
+    return RouterPlace(meta.namespace, track_name(meta.name, ROUTER), (PRIMARY, CANARY))
 
 
 def child_labels(name: str) -> dict[str, str]:

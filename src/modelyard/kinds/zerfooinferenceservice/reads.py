@@ -1,4 +1,4 @@
-"""The reads of a ZerfooInferenceService: its children and pods, and the Model of its server."""
+"""The reads of a ZerfooInferenceService: its children and pods, the Models of its servers, and its routers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.zerfooinferenceservice import server
-from modelyard.kinds.zerfooinferenceservice.decide import primary_model
-from modelyard.kinds.zerfooinferenceservice.naming import PRIMARY
+from modelyard.kinds.shared import traffic
+from modelyard.kinds.shared.http_route import HTTP_ROUTE
+from modelyard.kinds.zerfooinferenceservice import naming, server
+from modelyard.kinds.zerfooinferenceservice.decide import canary_model, primary_model
+from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
 def reads(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status depend on."""
     yield Owned(SERVICE)
+    yield Owned(SERVICE, CANARY)
     yield Owned(AUTOSCALER)
-    yield Owned(DEPLOYMENT, PRIMARY)
-    yield Owned(POD, PRIMARY)
-    yield from server.reads(service.spec, primary_model(service.spec), seen)
+    yield Owned(HTTP_ROUTE)
+    for track in (PRIMARY, CANARY):
+        yield Owned(DEPLOYMENT, track)
+        yield Owned(POD, track)
+    for served in filter(None, (primary_model(service), canary_model(service))):
+        yield from server.reads(service.spec, served, seen)
+    yield from traffic.reads(naming.router_place(service.meta), seen)

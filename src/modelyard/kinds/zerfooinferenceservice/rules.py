@@ -38,6 +38,19 @@ def _model_rule() -> Rule:
     )
 
 
+def _canary_rule() -> Rule:
+    return Rule(
+        cel=f"self.runtime == '{ZERFOO}' || !has(self.canary) || "
+        f"self.canary.modelRef.matches('^{_MODEL_NAME.pattern}$')",
+        message="spec.canary.modelRef must be the name of a Model of the same namespace, unless spec.runtime is zerfoo",
+        field="spec.canary.modelRef",
+        holds=lambda spec, _: (
+            spec.runtime == ZERFOO or not spec.canary or _MODEL_NAME.fullmatch(spec.canary.model_ref) is not None
+        ),
+        at="spec",
+    )
+
+
 def _duration_rule(name: str) -> Rule:
     length = _LENGTH.format("self")
     return Rule(
@@ -69,6 +82,26 @@ _TIMEOUT_RULE = Rule(
     at="spec.healthCheck",
 )
 
+_STEP_RULES = (
+    Rule(
+        cel="!has(self.steps) || size(self.steps) == 0 || self.weight == 0",
+        message="spec.canary.weight must be left out with spec.canary.steps, which have weights of their own",
+        field="spec.canary.weight",
+        holds=lambda spec, _: not spec.canary or not spec.canary.steps or spec.canary.weight == 0,
+        at="spec.canary",
+    ),
+    Rule(
+        cel=f"self.all(step, {_LENGTH.format('step.duration')} > duration('0s') && "
+        f"(!has(step.maxP95Latency) || {_LENGTH.format('step.maxP95Latency')} > duration('0s')))",
+        message="spec.canary.steps must have a duration longer than 0s, and a maxP95Latency longer than 0s or none",
+        field="spec.canary.steps",
+        holds=lambda spec, _: all(
+            in_seconds(step.duration) > 0 and (step.max_p95_latency is None or in_seconds(step.max_p95_latency) > 0)
+            for step in (spec.canary.steps if spec.canary else ())
+        ),
+    ),
+)
+
 _SCALING_RULES = (
     Rule(
         cel="(self.minReplicas > 0) == (self.maxReplicas > 0)",
@@ -89,6 +122,8 @@ _SCALING_RULES = (
 RULES = (
     _name_rule(),
     _model_rule(),
+    _canary_rule(),
+    *_STEP_RULES,
     *(_duration_rule(name) for name in ("interval", "timeout")),
     _TIMEOUT_RULE,
     *(_amount_rule(*names) for names in (("cpu", "cpu"), ("memory", "memory"), ("gpuMemory", "gpu_memory"))),

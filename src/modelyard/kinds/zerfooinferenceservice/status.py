@@ -1,4 +1,4 @@
-"""The status of a ZerfooInferenceService: PrimaryReady (the pods), Ready, and a phase that sums them up.
+"""The status of a ZerfooInferenceService: PrimaryReady and CanaryReady (the pods), TrafficSplit, Ready, and a phase.
 
 When all goes well it is written twice from create to Ready.
 """
@@ -16,10 +16,14 @@ from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, workloads
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, ZerfooInferenceServiceStatus
-from modelyard.kinds.zerfooinferenceservice.naming import PRIMARY
+from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
+from modelyard.kinds.zerfooinferenceservice.observed import pods_of
 from modelyard.kinds.zerfooinferenceservice.plan import scales_by_cpu
+from modelyard.kinds.zerfooinferenceservice.split import effective_weight, split_condition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from modelyard.core.objects import Stored
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
@@ -61,17 +65,30 @@ def summarise(
     deployment = seen.one(Owned(DEPLOYMENT, PRIMARY))
     rollout = workloads.read_rollout(deployment)
     primary = track_condition("PrimaryReady", service.spec, seen, decision.primary, rollout)
-    ready = overall(outcome, primary)
+    canary = canary_ready(service, seen, outcome, decision)
+    split = split_condition(service, seen, outcome, decision)
+    ready = overall(outcome, primary, *canary, *split)
     return ZerfooInferenceServiceStatus(
         phase=phase(ready, rollout),
         ready=ready.status is Truth.TRUE,
         replicas=replicas(rollout, deployment),
         selector=selector(service.meta.name),
         message="" if ready.status is Truth.TRUE else ready.message,
-        tracks=(track_status(decision.primary, rollout),),
+        tracks=tuple(tracks(service, seen, decision)),
         url=url(service, seen),
-        conditions=(primary, ready, *autoscaled(service, seen)),
+        conditions=(primary, *canary, *split, ready, *autoscaled(service, seen)),
     )
+
+
+def canary_ready(
+    service: Object[ZerfooInferenceServiceSpec], seen: Seen, outcome: Outcome, decision: Decision
+) -> tuple[Condition, ...]:
+    """Return the condition CanaryReady; empty: no canary is wanted."""
+    if decision.canary is None:
+        return ()
+    if refused := outcome.refused.get(CANARY):
+        return (failing("CanaryReady", refused),)
+    return (track_condition("CanaryReady", service.spec, seen, decision.canary, pods_of(seen, CANARY)),)
 
 
 def track_condition(
@@ -111,13 +128,15 @@ def bounds(spec: ZerfooInferenceServiceSpec, server: Server) -> str:
     return f"; spec.replicas is {spec.replicas}, but the autoscaler allows {allowed}"
 
 
-def overall(outcome: Outcome, *tracks: Condition) -> Condition:
-    """Return the condition Ready: the first thing that is not as it should be."""
+def overall(outcome: Outcome, *others: Condition) -> Condition:
+    """Return the condition Ready: what needs attention first, then the first thing that is still under way."""
     if outcome.problem:
         return failing("Ready", outcome.problem)
-    for track in tracks:
-        if track.status is not Truth.TRUE:
-            return condition("Ready", False, Reason(track.reason), track.message)
+    lacking = sorted(
+        (one for one in others if one.status is not Truth.TRUE), key=lambda one: one.reason not in PROBLEMS
+    )
+    if lacking:
+        return condition("Ready", False, Reason(lacking[0].reason), lacking[0].message)
     return condition("Ready", True, Reason.READY, "all pods are ready")
 
 
@@ -130,16 +149,15 @@ def phase(ready: Condition, primary: Rollout) -> Phase:
     return Phase.PROGRESSING if primary.ready else Phase.PENDING
 
 
-def track_status(server: Server, rollout: Rollout, weight: int = 100, effective: int = 100) -> TrackStatus:
-    """Return the status of one track."""
-    return TrackStatus(
-        name=server.served.track,
-        model=server.served.model,
-        replicas=rollout.wanted,
-        ready_replicas=rollout.ready,
-        weight=weight,
-        effective_weight=effective,
-    )
+def tracks(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Decision) -> Iterator[TrackStatus]:
+    """Yield the status of the primary, and of the canary while it is there."""
+    effective = effective_weight(service, seen, decision)
+    primary, canary = pods_of(seen, PRIMARY), pods_of(seen, CANARY)
+    served = decision.primary.served.model
+    yield TrackStatus(PRIMARY, served, primary.wanted, primary.ready, 100 - decision.weight, 100 - effective)
+    if decision.canary or seen.one(Owned(DEPLOYMENT, CANARY)):
+        model = decision.canary.served.model if decision.canary else ""
+        yield TrackStatus(CANARY, model, canary.wanted, canary.ready, decision.weight, effective)
 
 
 def replicas(rollout: Rollout, deployment: Stored | None) -> int:

@@ -42,6 +42,8 @@ _OF_OBJECTS: Final = {
     "Ready": Truth.FALSE,
     "Available": Truth.FALSE,
     "PrimaryReady": Truth.FALSE,
+    "CanaryReady": Truth.FALSE,
+    "TrafficSplit": Truth.FALSE,
     "Progressing": Truth.TRUE,
     "Responding": Truth.UNKNOWN,
 }

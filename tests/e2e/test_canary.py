@@ -1,0 +1,236 @@
+"""Canaries on one machine: real routers between real servers, under clients that never stop asking."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+import yaml
+
+from modelyard.kinds.shared.envoy_router import TRACK_HEADER
+from tests.e2e import zerfoo_server
+from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, ask, condition, running_yard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+Json = dict[str, Any]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "canary.yaml"
+KIND = "zerfooinferenceservice"
+CLIENTS = 50
+
+
+@pytest.fixture(scope="module")
+async def canaries(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    """A machine with the example, on which a small server stands in for Zerfoo's image."""
+    folder = tmp_path_factory.mktemp("canaries")
+    rule = {
+        "image": "zerfoo/zerfoo",
+        "program": [sys.executable, zerfoo_server.__file__],
+        "hostFlag": "--host",
+        "portFlag": "--port",
+    }
+    images = folder / "images.yaml"
+    images.write_text(yaml.safe_dump({"images": [rule]}))
+    async with running_yard(folder / "state", "-f", EXAMPLE, "--images", images) as running:
+        yield running
+
+
+def zerfoo(name: str, **spec: Any) -> Json:
+    check = {"path": "/healthz", "interval": "1s", "timeout": "1s"}
+    return {
+        "apiVersion": "modelyard.dev/v1alpha1",
+        "kind": "ZerfooInferenceService",
+        "metadata": {"name": name},
+        "spec": {"modelRef": "old", "replicas": 1, "healthCheck": check, **spec},
+    }
+
+
+async def patch(yard: Yard, name: str, spec: str) -> None:
+    await yard.kubectl("patch", KIND, name, "--type=merge", "-p", f'{{"spec": {spec}}}')
+
+
+async def until_split(yard: Yard, name: str, weight: int | None) -> Json:
+    """Wait until the canary has this weight, in force; None: until it and the routers are gone."""
+
+    def is_so(body: Json) -> bool:
+        status = body.get("status", {})
+        shares = {track["name"]: track["effectiveWeight"] for track in status.get("tracks", ())}
+        current = status.get("observedGeneration") == body["metadata"]["generation"]
+        return current and bool(status["ready"]) and shares.get("canary") == weight
+
+    return await yard.until(is_so, KIND, name)
+
+
+class Clients:
+    """Clients that ask for streamed answers, one after the other, and count what they get."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._done = asyncio.Event()
+        self.answers: Counter[str] = Counter()
+        self.lost: list[str] = []
+
+    async def ask(self, session: aiohttp.ClientSession) -> None:
+        while not self._done.is_set():
+            try:
+                async with session.post(self._url, json={"chunks": 5, "pause": 0.02}) as response:
+                    text = await response.text()
+            except aiohttp.ClientError as error:
+                self.lost.append(repr(error))
+                continue
+            *words, last = text.split()
+            if response.status != 200 or len(set(words)) != 1 or len(words) != 5 or last != "end":
+                self.lost.append(f"{response.status} {text}")
+            else:
+                self.answers[words[0]] += 1
+
+    async def more(self, number: int = 200) -> Counter[str]:
+        """Wait for so many more answers, and return those."""
+        before = self.answers.copy()
+        async with asyncio.timeout(SECONDS):
+            while self.answers.total() < before.total() + number:
+                await asyncio.sleep(0.05)
+        return self.answers - before
+
+    def stop(self) -> None:
+        self._done.set()
+
+
+@asynccontextmanager
+async def asking(yard: Yard, name: str, keep_alive: int = 0) -> AsyncIterator[Clients]:
+    """Let clients ask a service for as long as the block lasts. So many of them keep their connections.
+
+    Those stay where the Service led first. All others make a new connection for each request.
+    """
+    clients, patience = Clients(await yard.url(f"{name}-svc")), aiohttp.ClientTimeout(total=60)
+    new, kept = aiohttp.TCPConnector(limit=0, force_close=True), aiohttp.TCPConnector(limit=0)
+    async with (
+        aiohttp.ClientSession(connector=new, timeout=patience) as hasty,
+        aiohttp.ClientSession(connector=kept, timeout=patience) as steady,
+        asyncio.TaskGroup() as group,
+    ):
+        for number in range(CLIENTS):
+            group.create_task(clients.ask(steady if number < keep_alive else hasty))
+        try:
+            yield clients
+        finally:
+            clients.stop()
+
+
+async def until_gone(yard: Yard, name: str) -> None:
+    """Wait until neither a canary nor a router is left."""
+    for component in ("canary", "router"):
+        await yard.kubectl("wait", "--for=delete", f"deployment/{name}-{component}", f"--timeout={SECONDS:.0f}s")
+
+
+async def test_of_2000_answers_of_the_example_20_percent_are_the_canarys(canaries: Yard) -> None:
+    await until_split(canaries, "chat", 20)
+    url, found = await canaries.url("chat-svc"), Counter[str]()
+    said = {await ask(url, "Which model are you?") for _ in range(40)}
+    assert all(any(answer.startswith(name) for answer in said) for name in NAMED.values())
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as session:
+
+        async def some() -> None:
+            body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+            for _ in range(100):
+                async with session.post(url, json=body) as response:
+                    assert response.status == 200
+                    found[response.headers[TRACK_HEADER]] += 1
+
+        await asyncio.gather(*(some() for _ in range(20)))
+    assert found.total() == 2000
+    # Chance alone misses these three points once in 1,200 runs.
+    assert 0.17 <= found["canary"] / 2000 <= 0.23
+
+
+async def test_from_nothing_to_100_and_away_again_no_answer_is_lost_and_no_pod_restarts(canaries: Yard) -> None:
+    await canaries.apply(zerfoo("busy"))
+    await canaries.until(lambda body: body.get("status", {}).get("ready"), KIND, "busy")
+    primary = (await canaries.pods("busy-primary"))[0]["metadata"]["uid"]
+    async with asking(canaries, "busy", keep_alive=CLIENTS // 2) as clients:
+        assert set(await clients.more()) == {"old"}
+        for weight in (0, 20, 60, 100):
+            await patch(canaries, "busy", f'{{"canary": {{"modelRef": "new", "weight": {weight}}}}}')
+            await until_split(canaries, "busy", weight)
+            await clients.more()
+        canary = (await canaries.pods("busy-canary"))[0]
+        assert canary["status"]["containerStatuses"][0]["restartCount"] == 0
+        await patch(canaries, "busy", '{"canary": null}')
+        await until_split(canaries, "busy", None)
+        await until_gone(canaries, "busy")
+        await clients.more()
+    assert clients.lost == []
+    assert clients.answers["new"] > 200
+    (pod,) = await canaries.pods("busy-primary")
+    assert (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]) == (primary, 0)
+    await canaries.kubectl("delete", KIND, "busy")
+
+
+async def test_the_loss_of_one_router_costs_only_what_was_in_flight_on_it(canaries: Yard) -> None:
+    await canaries.apply(zerfoo("hard", canary={"modelRef": "new", "weight": 50}))
+    await until_split(canaries, "hard", 50)
+    router = (await canaries.pods("hard-router"))[0]
+    async with asking(canaries, "hard") as clients:
+        await clients.more()
+        os.kill(envoy_of(router), signal.SIGKILL)
+        await clients.more(1000)
+        lost = len(clients.lost)
+        await clients.more(1000)
+    # Those that were under way, and none after.
+    assert lost <= CLIENTS
+    assert len(clients.lost) == lost
+    await until_split(canaries, "hard", 50)
+    await canaries.kubectl("delete", KIND, "hard")
+
+
+async def test_a_canary_that_answers_500_is_rolled_back_by_its_steps(canaries: Yard) -> None:
+    step = {"weight": 20, "duration": "10m", "maxErrorRate": "5%", "minRequests": 20}
+    await canaries.apply(zerfoo("unlucky", canary={"modelRef": "broken", "steps": [step], "promote": "Auto"}))
+    await canaries.until(lambda body: body.get("status", {}).get("rollout", {}).get("since"), KIND, "unlucky")
+    async with asking(canaries, "unlucky") as clients:
+        body = await canaries.until(
+            lambda body: body["status"]["rollout"].get("verdict") == "RolledBack", KIND, "unlucky"
+        )
+        await canaries.until(lambda body: body["status"]["tracks"][1]["effectiveWeight"] == 0, KIND, "unlucky")
+        failed = len(clients.lost)
+        await clients.more()
+    assert "answers were errors, and 5% may be" in condition(body, "TrafficSplit")["message"]
+    assert len(clients.lost) <= failed + CLIENTS
+    assert 0 < len(clients.lost) < 0.3 * (clients.answers.total() + len(clients.lost))
+    await canaries.kubectl("delete", KIND, "unlucky")
+
+
+async def test_a_good_canary_is_promoted_by_its_steps_and_no_answer_is_lost(canaries: Yard) -> None:
+    steps = [{"weight": weight, "duration": "2s", "maxErrorRate": "1%", "minRequests": 5} for weight in (20, 60)]
+    await canaries.apply(zerfoo("lucky"))
+    await canaries.until(lambda body: body.get("status", {}).get("ready"), KIND, "lucky")
+    async with asking(canaries, "lucky") as clients:
+        await patch(canaries, "lucky", json.dumps({"canary": {"modelRef": "new", "steps": steps, "promote": "Auto"}}))
+        body = await canaries.until(
+            lambda body: condition(body, "TrafficSplit").get("reason") == "Promoted", KIND, "lucky"
+        )
+        await until_gone(canaries, "lucky")
+        assert set(await clients.more()) == {"new"}
+    assert clients.lost == []
+    assert [track["model"] for track in body["status"]["tracks"]] == ["new"]
+    await patch(canaries, "lucky", '{"modelRef": "new", "canary": null}')
+    await until_split(canaries, "lucky", None)
+    await canaries.kubectl("delete", KIND, "lucky")
+
+
+def envoy_of(pod: Json) -> int:
+    """Return the process that is the router of a pod."""
+    uid = pod["metadata"]["uid"]
+    return next(pid for pid, words in all_processes().items() if "_bin/envoy" in words and uid in words)
