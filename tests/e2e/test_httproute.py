@@ -1,0 +1,132 @@
+"""An HTTPRoute of ours, followed by a Gateway that is not: traefik, on the definitions of Gateway API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+import yaml
+
+from modelyard.local.ports import free_ports
+from tests.e2e import zerfoo_server
+from tests.e2e.test_canary import KIND, patch, until_split, zerfoo
+from tests.e2e.yards import SECONDS, Yard, condition, manifest, running_yard
+from tests.support.gatewayapi import definitions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+Json = dict[str, Any]
+
+HOST = "chat.example.com"
+NOTICED_SECONDS = 60.0
+TRAEFIK = Path(sys.executable).with_name("traefik")
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Yard]:
+    """A machine that does not know Gateway API yet, with a service that has a route."""
+    program = [sys.executable, zerfoo_server.__file__]
+    rule = {"image": "zerfoo/zerfoo", "program": program, "hostFlag": "--host", "portFlag": "--port"}
+    images = tmp_path / "images.yaml"
+    images.write_text(yaml.safe_dump({"images": [rule]}))
+    route = {"parentRefs": [{"name": "public"}], "hostnames": [HOST]}
+    file = manifest(tmp_path / "chat.yaml", zerfoo("chat", route=route))
+    async with running_yard(tmp_path / "state", "-f", file, "--images", images) as running:
+        yield running
+
+
+@asynccontextmanager
+async def traefik(yard: Yard, port: int) -> AsyncIterator[None]:
+    """Run traefik on the cluster, listening at a port of loopback."""
+    arguments = (
+        f"--entrypoints.web.address=127.0.0.1:{port}",
+        "--providers.kubernetesgateway=true",
+        # The addresses of endpoints are dialled by the node alone; those of Services by all.
+        "--providers.kubernetesgateway.nativelbbydefault=true",
+        "--global.sendanonymoususage=false",
+        "--global.checknewversion=false",
+    )
+    process = await asyncio.create_subprocess_exec(
+        TRAEFIK,
+        *arguments,
+        env={**os.environ, "KUBECONFIG": str(yard.folder.kubeconfig)},
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def gateway(port: int) -> list[Json]:
+    group = "gateway.networking.k8s.io/v1"
+    listener = {"name": "web", "protocol": "HTTP", "port": port}
+    return [
+        {
+            "apiVersion": group,
+            "kind": "GatewayClass",
+            "metadata": {"name": "traefik"},
+            "spec": {"controllerName": "traefik.io/gateway-controller"},
+        },
+        {
+            "apiVersion": group,
+            "kind": "Gateway",
+            "metadata": {"name": "public", "namespace": "default"},
+            "spec": {"gatewayClassName": "traefik", "listeners": [listener]},
+        },
+    ]
+
+
+async def until_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
+    async with asyncio.timeout(seconds):
+        return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "chat")
+
+
+async def answers(port: int, number: int) -> Counter[str]:
+    """Ask through the Gateway so many times, and return which model has answered how often."""
+    found: Counter[str] = Counter()
+    async with aiohttp.ClientSession() as session:
+        for _ in range(number):
+            async with session.post(f"http://127.0.0.1:{port}/v1", json={}, headers={"Host": HOST}) as response:
+                found[(await response.json())["model"] if response.status == 200 else str(response.status)] += 1
+    return found
+
+
+async def until_answered(port: int, model: str) -> None:
+    """Wait until a model answers: traefik follows what it has accepted a moment later."""
+    async with asyncio.timeout(SECONDS):
+        while model not in await answers(port, 10):
+            await asyncio.sleep(0.1)
+
+
+async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(machine: Yard) -> None:
+    await until_says(machine, "GatewayAPINotInstalled")
+    files = [str(file) for file in definitions()]
+    await machine.kubectl("apply", "--server-side", *(word for file in files for word in ("-f", file)))
+    [port] = free_ports(1)
+    await until_says(machine, "WaitingForGateway", NOTICED_SECONDS)
+    async with traefik(machine, port):
+        await machine.apply(*gateway(port))
+        await until_says(machine, "RouteAccepted")
+        await until_answered(port, "old")
+        assert await answers(port, 50) == {"old": 50}
+        await patch(machine, "chat", '{"canary": {"modelRef": "new", "weight": 20}}')
+        await until_split(machine, "chat", 20)
+        await until_answered(port, "new")
+        found = await answers(port, 1000)
+        assert found.keys() == {"old", "new"}
+        assert 0.17 <= found["new"] / 1000 <= 0.23
+        await patch(machine, "chat", '{"route": {"parentRefs": [{"name": "public", "sectionName": "none"}]}}')
+        await until_says(machine, "RouteNotAccepted")
+    await machine.kubectl("delete", "--wait=false", *(word for file in files for word in ("-f", file)))
+    body = await until_says(machine, "GatewayAPINotInstalled", NOTICED_SECONDS)
+    assert [track["readyReplicas"] for track in body["status"]["tracks"]] == [1, 1]
