@@ -14,14 +14,15 @@ import uvloop
 
 from bench.objects import SUBJECTS
 from bench.report import Row, table
+from bench.router import router
 from bench.sections import SECTIONS, Options
 from bench.up import up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ONE_MACHINE = "up"
-"""The section that has no subject: one machine as a whole."""
+ONE_MACHINE, ROUTER = "up", "router"
+"""The sections that have no subject: one machine as a whole, and the router of a canary."""
 
 
 async def measure(options: Options, names: list[str]) -> list[Row]:
@@ -41,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=3, help="how often floor and operator alternate (default: 3)")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch the operator at rest (default: 60)")
     parser.add_argument(
-        "--only", action="append", choices=[*SECTIONS, ONE_MACHINE], help="one section; may be repeated"
+        "--only", action="append", choices=[*SECTIONS, ONE_MACHINE, ROUTER], help="one section; may be repeated"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     return parser.parse_args()
@@ -49,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row]]]:
     """Measure what was asked for, and return it as it comes; without a word about that, everything."""
-    wanted = given.only or [*SECTIONS, *([] if given.subject else [ONE_MACHINE])]
+    wanted = given.only or [*SECTIONS, *([] if given.subject else [ONE_MACHINE, ROUTER])]
     sections = [name for name in wanted if name in SECTIONS]
     for name in (given.subject or SUBJECTS) if sections else ():
         options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
@@ -57,6 +58,9 @@ def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row]]]:
     if ONE_MACHINE in wanted:
         print(f"-- {ONE_MACHINE}", file=sys.stderr, flush=True)
         yield "one machine", uvloop.run(up(given.rest))
+    if ROUTER in wanted:
+        print(f"-- {ROUTER}", file=sys.stderr, flush=True)
+        yield "the router of a canary", uvloop.run(router())
 
 
 def main() -> None:
