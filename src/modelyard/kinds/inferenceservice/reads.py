@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, naming
+from modelyard.kinds.inferenceservice import gpu_queue, naming
 from modelyard.kinds.model.api import RESOURCE as MODEL
-from modelyard.kinds.shared import model_cache, model_volumes
+from modelyard.kinds.shared import fetch_progress, model_cache, model_volumes
 from modelyard.kinds.shared.model_references import draft_reference, model_reference
 
 if TYPE_CHECKING:
@@ -30,4 +30,4 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
             yield from model_volumes.reads(reference.spec)
     yield from model_cache.reads(service.spec)
     yield from gpu_queue.reads(service, seen)
-    yield from fetch_progress.reads(service, seen)
+    yield from fetch_progress.reads(service.meta.namespace, seen)

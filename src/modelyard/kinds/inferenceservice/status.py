@@ -13,12 +13,12 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import fetch_progress, gpu_queue, observed, phases
+from modelyard.kinds.inferenceservice import gpu_queue, observed, phases
 from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
 from modelyard.kinds.inferenceservice.ignored_fields import conditions as field_conditions
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts, ServicePhase, Verdict
-from modelyard.kinds.shared import autoscale, fetch_report, scheduling, workloads
+from modelyard.kinds.shared import autoscale, fetch_progress, fetch_report, scheduling, workloads
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
@@ -66,7 +66,7 @@ def summarise(
         conditions=(
             condition("Ready", verdict.phase is ServicePhase.READY, verdict.why.reason, verdict.why.message),
             available(known, verdict, reachable=reachable),
-            progressing(known, verdict, fetch_progress.progress(service, seen)),
+            progressing(known, verdict, fetch_progress.progress(service.meta.namespace, seen)),
             degraded(known, verdict),
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),

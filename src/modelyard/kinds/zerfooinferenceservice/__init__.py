@@ -1,5 +1,6 @@
 """ZerfooInferenceService: pods that serve a model, behind a Service, and a canary that gets a share of the requests."""
 
+from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.router_report import RouterReport
 from modelyard.core.resources import AUTOSCALER, CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
@@ -21,7 +22,7 @@ ZERFOO_INFERENCE_SERVICE = Kind(
     children=(DEPLOYMENT, SERVICE, AUTOSCALER, CONFIG_MAP, HTTP_ROUTE),
     deletes=(DEPLOYMENT, SERVICE, AUTOSCALER, CONFIG_MAP, HTTP_ROUTE),
     creates=(VOLUME_CLAIM,),
-    asks=(RouterReport,),
+    asks=(LogTail, RouterReport),
     conditions=("PrimaryReady", "Ready"),
     optional_conditions=("CanaryReady", "TrafficSplit", autoscale.AUTOSCALED),
     status_on_error=status.on_error,

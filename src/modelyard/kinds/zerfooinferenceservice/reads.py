@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.shared import traffic
+from modelyard.kinds.shared import fetch_progress, traffic
 from modelyard.kinds.shared.http_route import HTTP_ROUTE
 from modelyard.kinds.zerfooinferenceservice import naming, server
 from modelyard.kinds.zerfooinferenceservice.decide import canary_model, primary_model
@@ -28,6 +28,7 @@ def reads(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> Iterator[R
     for track in (PRIMARY, CANARY):
         yield Owned(DEPLOYMENT, track)
         yield Owned(POD, track)
+        yield from fetch_progress.reads(service.meta.namespace, seen, track)
     for served in filter(None, (primary_model(service), canary_model(service))):
         yield from server.reads(service.spec, served, seen)
     yield from traffic.reads(naming.router_place(service.meta), seen)

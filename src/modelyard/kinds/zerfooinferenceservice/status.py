@@ -13,7 +13,7 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, workloads
+from modelyard.kinds.shared import autoscale, fetch_progress, fetch_report, pod_problems, workloads
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, ZerfooInferenceServiceStatus
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
@@ -64,7 +64,7 @@ def summarise(
     """Return the status of one service."""
     deployment = seen.one(Owned(DEPLOYMENT, PRIMARY))
     rollout = workloads.read_rollout(deployment)
-    primary = track_condition("PrimaryReady", service.spec, seen, decision.primary, rollout)
+    primary = track_condition("PrimaryReady", service, seen, decision.primary, rollout)
     canary = canary_ready(service, seen, outcome, decision)
     split = split_condition(service, seen, outcome, decision)
     ready = overall(outcome, primary, *canary, *split)
@@ -88,11 +88,11 @@ def canary_ready(
         return ()
     if refused := outcome.refused.get(CANARY):
         return (failing("CanaryReady", refused),)
-    return (track_condition("CanaryReady", service.spec, seen, decision.canary, pods_of(seen, CANARY)),)
+    return (track_condition("CanaryReady", service, seen, decision.canary, pods_of(seen, CANARY)),)
 
 
 def track_condition(
-    kind: str, spec: ZerfooInferenceServiceSpec, seen: Seen, server: Server, rollout: Rollout
+    kind: str, service: Object[ZerfooInferenceServiceSpec], seen: Seen, server: Server, rollout: Rollout
 ) -> Condition:
     """Return the condition of a track: whether all its pods are ready."""
     if server.problem:
@@ -101,10 +101,12 @@ def track_condition(
         message = "the Deployment is scaled to zero; scale it up again to serve"
         return condition(kind, False, Reason.SCALED_TO_ZERO, message)
     if rollout.complete:
-        return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(spec, server)}")
+        return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(service.spec, server)}")
     pods = seen.all(Owned(POD, server.served.track))
     if problem := pod_problem(pods, rollout):
         return failing(kind, problem)
+    if download := fetch_progress.progress(service.meta.namespace, seen, server.served.track):
+        return condition(kind, False, Reason.DOWNLOADING, download)
     said = "; ".join(filter(None, (rollout.count, pod_problems.probe_remark(pods))))
     return condition(kind, False, Reason.ROLLING_OUT if rollout.ready else Reason.STARTING, said)
 
