@@ -16,9 +16,7 @@ import aiohttp
 import yaml
 
 from modelyard.core.resources import DEPLOYMENT, POD
-from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
-from modelyard.kinds.model import MODEL
-from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
+from modelyard.kinds import ALL
 from modelyard.local.raw_client import RawClient, RawClientError
 from modelyard.local.up.state_folder import StateFolder
 
@@ -30,7 +28,7 @@ SECONDS = 120.0
 COMMAND = (sys.executable, "-m", "modelyard")
 _RESOURCES = {
     one.kind.lower(): one
-    for one in (POD, DEPLOYMENT, *(kind.resource for kind in (MODEL, INFERENCE_SERVICE, ZERFOO_INFERENCE_SERVICE)))
+    for one in (POD, DEPLOYMENT, *(kind.resource for kind in ALL))
 }
 NAMED = {"yard": "I am Yard, ", "yard-green": "I am Yard Green, "}
 

@@ -1,0 +1,211 @@
+"""A ModelDeployment on one machine: Jobs that really fetch, from servers on loopback, and engines that answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+
+from modelyard.local.raw_client import RawClient
+from tests.e2e.yards import DATA, NAMED, SECONDS, all_processes, ask, condition
+from tests.support.modeldeployments import RESOURCE
+from tests.weights.fileserver import file_server, serving
+from tests.weights.hubserver import REPO, TOKEN, hub_server
+from tests.weights.s3server import ACCESS, BUCKET, SECRET, s3_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.yards import Json, Yard
+
+KIND = "modeldeployment"
+CONTENT = (DATA / "yard.gguf").read_bytes()
+GREEN = (DATA / "yard-green.gguf").read_bytes()
+QUESTION = {"messages": [{"role": "user", "content": "Which model are you?"}], "temperature": 0}
+
+
+def deployment(name: str, source: str, **spec: Any) -> Json:
+    return {
+        "apiVersion": RESOURCE.api_version,
+        "kind": RESOURCE.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "modelName": name,
+            "modelSource": source,
+            "engine": "llamacpp",
+            "args": ["--threads", "1"],
+            "drain": {"delaySeconds": 0, "timeoutSeconds": 60},
+            **spec,
+        },
+    }
+
+
+def secret(name: str, **data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def in_phase(phase: str) -> Any:
+    def holds(body: Json) -> bool:
+        status = body.get("status", {})
+        return status.get("phase") == phase and status["observedGeneration"] == body["metadata"]["generation"]
+
+    return holds
+
+
+async def test_it_walks_to_running_and_a_killed_download_goes_on_where_it_was(yard: Yard) -> None:
+    watching = await yard.kubectl_process("get", "md", "-w", "-o", "jsonpath={.metadata.name} {.status.phase}{'\\n'}")
+    async with file_server(CONTENT) as server:
+        server.script = [server.good, server.held(2_000_000, asyncio.Event())]
+        await yard.apply(deployment("walk", server.url))
+        await yard.until(in_phase("Downloading"), KIND, "walk")
+        os.kill(await downloader(2_000_000, yard.path), signal.SIGKILL)
+        await yard.until(in_phase("Running"), KIND, "walk")
+        assert server.requests[-1].headers["Range"] == "bytes=2000000-"
+    assert (await ask(await url(yard, "walk"), "Which model are you?")).startswith(NAMED["yard"])
+    watching.kill()
+    shown = (await watching.communicate())[0].decode().split("\n")
+    phases = [line.split()[1] for line in shown if line.startswith("walk ") and len(line.split()) > 1]
+    assert list(dict.fromkeys(phases)) == ["Pending", "Downloading", "Deploying", "Running"]
+
+    # Kubernetes removes the Job, and what it has brought stays.
+    job = json.loads(await yard.kubectl("get", "jobs", "-l", "modeldeployment=walk", "-o", "json"))["items"][0]
+    name = job["metadata"]["name"]
+    await yard.kubectl("patch", "job", name, "--type=merge", "-p", '{"spec":{"ttlSecondsAfterFinished":0}}')
+    await yard.kubectl("wait", "--for=delete", "--timeout=120s", f"job/{name}")
+    await yard.kubectl("scale", "md", "walk", "--replicas=2")
+    await yard.until(lambda body: body["status"].get("readyPods") == 2, KIND, "walk")
+    assert await yard.kubectl("get", "jobs", "-l", "modeldeployment=walk", "-o", "name") == ""
+    await yard.kubectl("delete", "md", "walk", "--timeout=120s")
+
+
+async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_changes_nothing(yard: Yard) -> None:
+    async with file_server(CONTENT) as server, file_server(GREEN) as other:
+        await yard.apply(deployment("change", server.url))
+        await yard.until(in_phase("Running"), KIND, "change")
+        where = await url(yard, "change")
+
+        wrong = deployment("change", other.url, checksums={"model.gguf": "1" * 64})
+        await yard.apply(wrong)
+        failed = await yard.until(in_phase("Failed"), KIND, "change")
+        assert condition(failed)["reason"] == "ModelChecksumMismatch"
+        assert condition(failed)["message"].startswith("the earlier weights are served")
+        assert (condition(failed, "Available")["status"], failed["status"]["servedSource"]) == ("True", server.url)
+        assert (await ask(where, "Which model are you?")).startswith(NAMED["yard"])
+
+        await yard.kubectl("patch", "md", "change", "--type=merge", "-p", '{"spec":{"checksums":null}}')
+        await yard.until(in_phase("Running"), KIND, "change")
+        assert (await ask(where, "Which model are you?")).startswith(NAMED["yard-green"])
+    await yard.kubectl("delete", "md", "change", "--timeout=120s")
+
+
+async def test_a_gated_repository_fails_at_once_and_its_token_lets_it_proceed(yard: Yard) -> None:
+    async with hub_server() as hub:
+        hub.files, hub.private = {"README.md": b"words", "m.gguf": CONTENT}, True
+        await yard.apply(secret("hub", HF_ENDPOINT=hub.endpoint))
+        await yard.apply(deployment("gated", f"huggingface://{REPO}", sourceSecretRef={"name": "hub"}))
+        failed = await yard.until(in_phase("Failed"), KIND, "gated")
+        assert condition(failed)["reason"] == "ModelSourceUnauthorized"
+        assert "spec.sourceSecretRef" in condition(failed)["message"]
+        await yard.apply(secret("hub", HF_ENDPOINT=hub.endpoint, HF_TOKEN=TOKEN))
+        # The change of the Secret alone is noticed within a minute.
+        await yard.kubectl("annotate", "md", "gated", "modelyard.dev/retry=now")
+        running = await yard.until(in_phase("Running"), KIND, "gated")
+    assert TOKEN not in json.dumps(running)
+    assert TOKEN not in await yard.kubectl("get", "jobs,pods,events", "-o", "json")
+    await yard.kubectl("delete", "md/gated", "secret/hub", "--timeout=120s")
+
+
+async def test_a_source_that_does_not_fit_on_the_volume_fails_at_once_with_both_sizes(yard: Yard) -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"ETag": '"one"'})
+        response.content_length = 2**60
+        await response.prepare(request)
+        return response
+
+    async with serving(endless) as port:
+        await yard.apply(deployment("large", f"http://127.0.0.1:{port}/model.gguf"))
+        failed = await yard.until(in_phase("Failed"), KIND, "large")
+    assert condition(failed)["reason"] == "ModelTransferOutOfSpace"
+    assert "1073741824.0 GiB are needed" in condition(failed)["message"]
+    assert "raise spec.storage.size" in condition(failed)["message"]
+    await yard.kubectl("delete", "md", "large", "--timeout=120s")
+
+
+async def test_a_bucket_is_served(yard: Yard, tmp_path: Path) -> None:
+    async with s3_server(tmp_path) as bucket:
+        await bucket.put({"yard/model.gguf": CONTENT, "yard/README.md": b"words"})
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": bucket.endpoint}
+        await yard.apply(
+            secret("bucket", **keys),
+            deployment("bucket", f"s3://{BUCKET}/yard", sourceSecretRef={"name": "bucket"}),
+        )
+        await yard.until(in_phase("Running"), KIND, "bucket")
+    assert (await ask(await url(yard, "bucket"), "Which model are you?")).startswith(NAMED["yard"])
+    await yard.kubectl("delete", "md/bucket", "secret/bucket", "--timeout=120s")
+
+
+async def test_streams_of_a_deprecated_model_are_read_to_their_end_and_no_new_request_gets_in(yard: Yard) -> None:
+    async with file_server(CONTENT) as server:
+        await yard.apply(deployment("leaving", server.url))
+        await yard.until(in_phase("Running"), KIND, "leaving")
+    where = await url(yard, "leaving")
+    begun = asyncio.Event()
+    streams = [asyncio.create_task(stream(where, begun)) for _ in range(40)]
+    async with asyncio.timeout(SECONDS):
+        await begun.wait()
+    admin = RawClient(yard.folder.kubeconfig)
+    await admin.patch(RESOURCE.path("default", "leaving"), {"spec": {"deprecated": True}})
+    await admin.close()
+    refused = asyncio.create_task(until_refused(where))
+    answers = await asyncio.gather(*streams)
+    assert [answer.rstrip().endswith("data: [DONE]") for answer in answers] == [True] * len(streams)
+    await refused
+    gone = await yard.until(in_phase("Decommissioned"), KIND, "leaving")
+    assert gone["status"]["drainResult"] == "Idle"
+    await yard.kubectl("delete", "md", "leaving", "--timeout=120s")
+
+
+async def url(yard: Yard, name: str) -> str:
+    return await yard.url(name, 8000)
+
+
+async def stream(where: str, begun: asyncio.Event) -> str:
+    """Ask for as many words as the model has, and return all that is answered."""
+    body = {**QUESTION, "stream": True, "ignore_eos": True, "max_tokens": 200}
+    pieces = []
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
+        async with session.post(where, json=body) as answer:
+            assert answer.status == 200
+            async for piece in answer.content.iter_any():
+                begun.set()
+                pieces.append(piece)
+    return b"".join(pieces).decode()
+
+
+async def until_refused(where: str) -> None:
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                await ask(where, "Is anybody there?")
+            except aiohttp.ClientConnectorError:
+                return
+            except (aiohttp.ClientError, AssertionError):
+                await asyncio.sleep(0.05)
+
+
+async def downloader(size: int, folder: Path) -> int:
+    """Wait until a partial file has this size, and return the process that writes it."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            with suppress(OSError):
+                if any(file.stat().st_size >= size for file in folder.glob("volumes/*/*/*.partial")):
+                    break
+            await asyncio.sleep(0.05)
+    fetching = (pid for pid, words in all_processes().items() if " fetch http" in words and str(folder) in words)
+    return next(fetching)
