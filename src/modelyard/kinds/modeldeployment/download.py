@@ -8,6 +8,7 @@ manifest of complete weights on the volume and ends at once.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,8 @@ RETRY_SECONDS: Final = 300.0
 PODS: Final = Owned(POD, naming.DOWNLOAD)
 
 _KEPT_SECONDS: Final = 3600
+_POD_DUE_SECONDS: Final = 30.0
+"""How long a new Job may take to create its first pod before that is reported."""
 _LASTING: Final = ("PodFailurePolicy", "DeadlineExceeded")
 """Reasons of a failed Job that another try does not change."""
 _REMEDIES: Final = pod_problems.Remedies(
@@ -143,12 +146,24 @@ def has_started(seen: Seen) -> bool:
     return any(pod.status.get("phase", "Pending") != "Pending" for pod in seen.all(PODS))
 
 
-def find_problem(seen: Seen) -> Problem | None:
+def find_problem(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
     """Return what keeps a pod of the Job from fetching, or why the last one failed; None: nothing is known."""
     if problem := fetch_job.find_problem(seen.all(PODS), seen.now, _REMEDIES):
         return problem
+    job = wanted_job(md, seen)
+    if job and not seen.all(PODS) and _pod_due_in(job, seen) <= 0:
+        # A Job tells in Events only why it cannot create pods.
+        message = "the Job has no pod: a quota, a LimitRange or Pod Security may refuse it"
+        return Problem(Reason.PODS_REFUSED, message, f"see `kubectl describe job {job.meta.name}`")
     # The failure of the last pod stands until the next one receives bytes: most likely it will fail in the same way.
     return None if progress(seen) else _reported(seen)
+
+
+def _pod_due_in(job: Stored, seen: Seen) -> float:
+    """Return the seconds that a Job may still take to create its pod."""
+    if not job.meta.creation_timestamp:
+        return _POD_DUE_SECONDS
+    return _POD_DUE_SECONDS - (seen.now - datetime.fromisoformat(job.meta.creation_timestamp)).total_seconds()
 
 
 def failure(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> Problem:
@@ -216,6 +231,8 @@ def requeue_after(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -
     """Return when to look at the download again although nothing has changed; None: a change will come."""
     job = wanted_job(md, seen)
     waits = [fetch_job.recheck_new_pod(seen.all(PODS), seen.now)] if reached is Stage.RUNNING else []
+    if job and not seen.all(PODS) and (left := _pod_due_in(job, seen)) > 0 and reached is Stage.RUNNING:
+        waits.append(RequeueAfter(left, "the Job has no pod yet"))
     if reached is Stage.RETRYING and job:
         left = fetch_job.seconds_until(job, RETRY_SECONDS, seen.now)
         waits.append(RequeueAfter(left, "the download failed and is tried again"))

@@ -100,7 +100,7 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
 def _download_problem(md: Object[ModelDeploymentSpec], seen: Seen, stage: Stage) -> Problem | None:
     if stage in (Stage.FAILED, Stage.RETRYING):
         return download.failure(md, seen, stage)
-    return download.find_problem(seen) if stage is Stage.RUNNING else None
+    return download.find_problem(md, seen) if stage is Stage.RUNNING else None
 
 
 def _with_earlier(md: Object[ModelDeploymentSpec], seen: Seen, facts: PhaseFacts, verdict: Verdict) -> Verdict:
