@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from modelyard.core.checks.engine_load import EngineLoad
+from modelyard.core.checks.engine_load import BUSY, EngineLoad
 from modelyard.core.checks.service_address import ServiceAddress
-from modelyard.net.engine_load import BUSY, read_load, samples
+from modelyard.net.engine_load import read_load, samples
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.pod_network import through
 from tests.weights.fileserver import serving

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.checks import Answer
+from modelyard.core.checks.engine_load import BUSY
 from modelyard.core.reasons import Reason
 from modelyard.net.http_exchange import ExchangeFailed, TooLong, conversation
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     from modelyard.core.checks.engine_load import EngineLoad
     from modelyard.net.http_exchange import Locate
-
-BUSY: Final = "busy"
-"""The name of the answer's value: whether requests run or wait."""
 
 _PATH: Final = "/metrics"
 _SECONDS: Final = 5.0

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from modelyard.core.checks import Check
 from modelyard.core.checks.service_address import ServiceAddress
+
+BUSY: Final = "busy"
+"""The name of the answer's value: whether requests run or wait."""
 
 
 class EngineLoad(Check, frozen=True):

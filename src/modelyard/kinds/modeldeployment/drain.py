@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from modelyard.core.checks.engine_load import EngineLoad
+from modelyard.core.checks.engine_load import BUSY, EngineLoad
 from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.plan import RequeueAfter
 from modelyard.core.resources import JOB, POD, SERVICE, VOLUME_CLAIM
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 
 SERVERS: Final = Owned(POD, naming.SERVER)
-BUSY: Final = "busy"
 
 
 class DrainResult(StrEnum):

@@ -11,28 +11,26 @@ from modelyard.engines.contract import Gpus, Place
 from modelyard.engines.environment import plain
 from modelyard.engines.flags import names as has_flag
 from modelyard.kinds.contract import Owned
+from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.modeldeployment import naming, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, Autoscaling
 from modelyard.kinds.modeldeployment.placement import GPU, placement
-from modelyard.kinds.shared import autoscale, pods, workloads
+from modelyard.kinds.shared import autoscale, engine_pod, pods, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
+from modelyard.kinds.shared.gpu import NVIDIA, Devices
+from modelyard.kinds.shared.model_volumes import Storage
+from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from modelyard.core.plan import Child, Replicas
     from modelyard.core.policy import Policy
-    from modelyard.engines.contract import Engine, Launch
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
-    from modelyard.kinds.shared.model_volumes import Storage
 
 Json = dict[str, Any]
 
 OWN: Final = Owned(DEPLOYMENT)
 MOST_REPLICAS: Final = 10
-_HOME: Final = "/home/modelyard"
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
 _NAME_FLAGS: Final = {"vllm": "--served-model-name", "llamacpp": "--alias"}
 """Text Generation Inference serves one model under every name."""
 _OF_NODES: Final = ("cpu", "memory")
@@ -91,56 +89,36 @@ def endpoint(child_name: str, namespace: str, port: int) -> str:
 
 
 def _pod(md: Object[ModelDeploymentSpec], seen: Seen) -> Json:
-    spec, engine = md.spec, ENGINES[md.spec.engine]
-    storage = weights.storage(md, seen.policy)
-    mounted = {mount["name"] for mount in storage.mounts}
-    scratch = dict(_scratch_folders(spec, engine))
-    return {
-        "containers": [_container(spec, engine, storage, scratch, seen.policy)],
-        "volumes": [
-            *(volume for volume in storage.volumes if volume["name"] in mounted),
-            *({"name": _volume_name(folder), "emptyDir": kind} for folder, kind in scratch.items()),
-        ],
-        "securityContext": _security(spec, engine, seen.policy),
-        "enableServiceLinks": None if engine.service_links else False,
-        **placement(md, seen),
-    }
-
-
-def _container(
-    spec: ModelDeploymentSpec, engine: Engine, storage: Storage, scratch: dict[str, Json], policy: Policy
-) -> Json:
-    launch = _launch(spec, engine, storage)
+    spec = md.spec
+    # Weights that are there are all that the server needs of the hub.
     offline = () if weights.loads_file(spec) else (plain("HF_HUB_OFFLINE", "1"),)
-    mounts = [{"name": _volume_name(folder), "mountPath": folder} for folder in scratch]
-    body = {
-        "name": engine.container,
-        "image": _image(spec, engine, policy),
-        "command": list(launch.command),
-        "args": list(launch.args),
-        "env": pods.unique_env([plain("HOME", _HOME)], offline, launch.env, spec.env),
-        "ports": [{"name": "http", "containerPort": spec.port, "protocol": "TCP"}],
-        "resources": _resources(spec),
-        # Half an hour: large models load slowly.
-        "startupProbe": _probe(engine, periodSeconds=10, failureThreshold=180),
-        "livenessProbe": _probe(engine, periodSeconds=15, failureThreshold=3),
-        "readinessProbe": _probe(engine, periodSeconds=10, failureThreshold=3),
-        "volumeMounts": [*storage.mounts, *mounts],
-        "securityContext": pods.container_security(None),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    return pods.without_empty(body)
+    described = InferenceServiceSpec(model_ref=md.meta.name, runtime=spec.engine, env=(*offline, *spec.env))
+    pod = engine_pod.pod_spec(described, _resolved(md, seen.policy), seen.policy)
+    (container,) = pod["containers"]
+    return {**pod, "containers": [{**container, "resources": _resources(spec)}], **placement(md, seen)}
 
 
-def _launch(spec: ModelDeploymentSpec, engine: Engine, storage: Storage) -> Launch:
-    flag = _NAME_FLAGS.get(engine.name, "")
-    name = (flag, spec.model_name) if flag and not has_flag(spec.args, flag) else ()
-    place = Place(model=storage.model, port=spec.port, gpus=Gpus(count=spec.gpus), default_image=not spec.image)
-    return engine.launch(engine.options(extra_args=(*name, *spec.args)), place)
+def _resolved(md: Object[ModelDeploymentSpec], policy: Policy) -> ResolvedPod:
+    spec, engine, gpus = md.spec, ENGINES[md.spec.engine], Gpus(count=md.spec.gpus)
+    fetched = weights.storage(md, policy)
+    mounted = {mount["name"] for mount in fetched.mounts}
+    volumes = tuple(volume for volume in fetched.volumes if volume["name"] in mounted)
+    place = Place(model=fetched.model, port=spec.port, gpus=gpus, default_image=not spec.image)
+    return ResolvedPod(
+        engine=engine,
+        image=spec.image or policy.images.get(engine.name) or engine.image(gpus),
+        known_image=not spec.image or names.image_name(spec.image) == names.image_name(engine.image(gpus)),
+        port=spec.port,
+        devices=Devices(count=spec.gpus, vendor=NVIDIA, resource=GPU, taint=GPU),
+        storage=Storage(model=fetched.model, volumes=volumes, mounts=fetched.mounts),
+        launch=engine.launch(engine.options(extra_args=(*_name(spec), *spec.args)), place),
+    )
 
 
-def _image(spec: ModelDeploymentSpec, engine: Engine, policy: Policy) -> str:
-    return spec.image or policy.images.get(engine.name) or engine.image(Gpus(count=spec.gpus))
+def _name(spec: ModelDeploymentSpec) -> tuple[str, ...]:
+    """Return the flag that names the model for clients; empty: the user gives it, or the engine has none."""
+    flag = _NAME_FLAGS.get(spec.engine, "")
+    return (flag, spec.model_name) if flag and not has_flag(spec.args, flag) else ()
 
 
 def _resources(spec: ModelDeploymentSpec) -> Json:
@@ -148,29 +126,6 @@ def _resources(spec: ModelDeploymentSpec) -> Json:
     if not spec.gpus:
         return asked
     return {**asked, "limits": {**asked.get("limits", {}), GPU: str(spec.gpus)}}
-
-
-def _security(spec: ModelDeploymentSpec, engine: Engine, policy: Policy) -> Json:
-    """Return the securityContext of the pod. runAsUser is set for known images; others run as the user they name."""
-    known = not spec.image or names.image_name(spec.image) == names.image_name(engine.image(Gpus(count=spec.gpus)))
-    user = {"runAsUser": engine.user} if known and policy.chooses_users and engine.user else {}
-    return pods.pod_security({**user, **policy.volume_group})
-
-
-def _probe(engine: Engine, **timing: int) -> Json:
-    return {"httpGet": {"path": engine.health, "port": "http"}, "timeoutSeconds": 5, **timing}
-
-
-def _scratch_folders(spec: ModelDeploymentSpec, engine: Engine) -> Iterator[tuple[str, Json]]:
-    """Yield the folders that the engine writes to, each with its emptyDir."""
-    for folder in (_HOME, *engine.folders):
-        yield folder, {}
-    if engine.shared_memory and spec.gpus > 1:
-        yield _SHARED_MEMORY, {"medium": "Memory"}
-
-
-def _volume_name(folder: str) -> str:
-    return names.dns_label(folder.strip("/").replace("/", "-"))
 
 
 def served_key(seen: Seen) -> str:
