@@ -89,6 +89,12 @@ def test_an_edit_of_a_ready_object_is_no_violation() -> None:
     assert untruths([_owner(1, 1, "True", "t0"), _owner(2, 1, "True", "t0"), _owner(2, 2, "True", "t0")]) == []
 
 
+def test_a_memory_that_is_written_before_the_status_is_no_violation() -> None:
+    edited = _owner(2, 1, "True", "t0")
+    remembered = {**edited.object, "status": {**edited.status, "drainStartedAt": "t1"}}
+    assert untruths([_owner(1, 1, "True", "t0"), edited, Version("MODIFIED", edited.kind, remembered)]) == []
+
+
 def test_an_observed_generation_that_goes_back_is_a_violation() -> None:
     (violation,) = untruths([_owner(2, 2, "False", "t0"), _owner(2, 1, "False", "t0")])
     assert "observedGeneration went back from 2 to 1" in violation

@@ -99,9 +99,7 @@ def untruths(history: Iterable[Version]) -> list[str]:
 
 def _wrong_with(version: Version, old: Version | None) -> Iterator[str]:
     yield from _contradictions(version)
-    # A memory is written on its own, before there is anything to say.
-    is_said = old is None or old.conditions != version.conditions
-    if is_said and _says_ready(version) and _observed(version) != version.generation:
+    if _says_ready(version) and _observed(version) != version.generation and not _is_memory(version, old):
         yield f"Ready is written for generation {_observed(version)}, but the object is at {version.generation}"
     if old is None:
         return
@@ -111,6 +109,11 @@ def _wrong_with(version: Version, old: Version | None) -> Iterator[str]:
         earlier = old.conditions.get(kind)
         if earlier and _moved_without_news(earlier, condition):
             yield f"lastTransitionTime of {kind} moved, but its status stayed {condition['status']}"
+
+
+def _is_memory(version: Version, old: Version | None) -> bool:
+    """Whether a write has left everything that is said as it was: a memory is written before anything acts on it."""
+    return old is not None and (_observed(old), old.conditions) == (_observed(version), version.conditions)
 
 
 def _contradictions(version: Version) -> Iterator[str]:
