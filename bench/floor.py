@@ -16,9 +16,11 @@ import msgspec
 import uvloop
 
 from bench import objects, sayings
-from modelyard.core.names import FIELD_MANAGER
+from modelyard.core.conditions import stored_condition
+from modelyard.core.names import FIELD_MANAGER, FINALIZER, INSTANCE_LABEL
+from modelyard.core.objects import Stored
 from modelyard.core.plan import Child
-from modelyard.core.resources import DEPLOYMENT, POD, Key, Resource
+from modelyard.core.resources import DEPLOYMENT, JOB, POD, VOLUME_CLAIM, Key, Resource
 from modelyard.kinds.contract import Named, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
@@ -31,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
 
     from bench.objects import Subject
-    from modelyard.core.objects import Stored
     from modelyard.core.plan import CreateOnly, Plan
-    from modelyard.kinds.contract import Kind
+    from modelyard.kinds.contract import Kind, Lookup
 
 Json = dict[str, Any]
 
@@ -49,6 +50,8 @@ class Floor:
         self._transport, self._subject = transport, subject
         self._jobs: asyncio.Queue[Coroutine[None, None, None]] = asyncio.Queue()
         self._known: dict[tuple[Resource, Key], Stored] = {}
+        self._owned: dict[tuple[Resource, Key], Stored] = {}
+        self._items: dict[Key, Stored] = {}
         self._shared: set[str] = set()
         self._created: set[Key] = set()
         self._available: set[Key] = set()
@@ -60,6 +63,8 @@ class Floor:
                 group.create_task(self._watch_needed(kind))
             for watch in (self._watch_objects, self._watch_deployments, self._watch_pods):
                 group.create_task(watch())
+            if self._subject.kind.name in sayings.WHEN_FETCHED:
+                group.create_task(self._watch_jobs())
             for _ in range(objects.AT_ONCE):
                 group.create_task(self._work())
             print("watching", flush=True)
@@ -90,6 +95,14 @@ class Floor:
                 self._available.add(key)
                 self._go_on(key)
 
+    async def _watch_jobs(self) -> None:
+        async for line in self._lines(JOB, {"labelSelector": OURS}):
+            _, item = codec.event(JOB, line)
+            owner = Key(item.meta.namespace, item.meta.label(INSTANCE_LABEL))
+            if stored_condition(item.status, "Complete") and (JOB, owner) not in self._owned:
+                self._owned[JOB, owner] = item
+                self._jobs.put_nowait(self._deploy(self._items[owner]))
+
     async def _watch_pods(self) -> None:
         async for _ in self._lines(POD, {"labelSelector": OURS}):
             pass
@@ -102,15 +115,33 @@ class Floor:
                 yield line
 
     async def _create(self, item: Stored) -> None:
-        for child in (await self._plan(item)).apply:
-            if not isinstance(child, Child) and child.shared and child.name in self._shared:
-                continue
-            self._shared.add(child.name)
-            await self._send("POST", child.resource.path(item.meta.namespace), body_of(item, child))
-        kind = self._subject.kind
+        kind, self._items[item.meta.key] = self._subject.kind, item
+        if kind.finalize:
+            await self._change(kind, item.meta.key, {"metadata": {"finalizers": [FINALIZER]}})
+        await self._create_children(item)
         await self._say(kind, item.meta.key, sayings.AT_ONCE[kind.name]())
+        if kind.name not in sayings.WHEN_FETCHED:
+            self._created.add(item.meta.key)
+            self._go_on(item.meta.key)
+
+    async def _deploy(self, item: Stored) -> None:
+        kind = self._subject.kind
+        before, after = sayings.WHEN_FETCHED[kind.name]
+        await self._say(kind, item.meta.key, before())
+        await self._create_children(item)
+        await self._say(kind, item.meta.key, after())
         self._created.add(item.meta.key)
         self._go_on(item.meta.key)
+
+    async def _create_children(self, item: Stored) -> None:
+        for child in (await self._plan(item)).apply:
+            if child.resource == VOLUME_CLAIM and child.name in self._shared:
+                continue
+            self._shared.add(child.name)
+            body = body_of(item, child)
+            if child.resource == VOLUME_CLAIM:
+                self._known[VOLUME_CLAIM, Key(item.meta.namespace, child.name)] = Stored.from_dict(VOLUME_CLAIM, body)
+            await self._send("POST", child.resource.path(item.meta.namespace), body)
 
     async def _plan(self, item: Stored) -> Plan:
         kind = self._subject.kind
@@ -119,12 +150,15 @@ class Floor:
         obj = decode(kind, item)
         reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
         for read in reading:
-            reading.found(read, self._named(read, item) if isinstance(read, Named) else {})
+            reading.found(read, self._found(read, item))
         seen = reading.seen({})
         return kind.plan(obj, seen, *kind.decided(obj, seen))
 
-    def _named(self, read: Named, reader: Stored) -> dict[Key, Stored]:
-        found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))
+    def _found(self, read: Lookup, reader: Stored) -> dict[Key, Stored]:
+        if isinstance(read, Named):
+            found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))
+        else:
+            found = self._owned.get((read.resource, reader.meta.key))
         return {found.meta.key: found} if found else {}
 
     def _go_on(self, key: Key) -> None:
@@ -136,8 +170,11 @@ class Floor:
             await self._say(self._subject.kind, key, said())
 
     async def _say(self, kind: Kind, key: Key, status: Json) -> None:
-        path = kind.resource.path(key.namespace, key.name, "status")
-        await self._send("PATCH", path, {"status": status}, "application/merge-patch+json")
+        await self._change(kind, key, {"status": status}, "status")
+
+    async def _change(self, kind: Kind, key: Key, body: Json, subresource: str = "") -> None:
+        path = kind.resource.path(key.namespace, key.name, subresource)
+        await self._send("PATCH", path, body, "application/merge-patch+json")
 
     async def _send(self, method: str, path: str, body: Json, content_type: str = "application/json") -> None:
         encoded = msgspec.json.encode(body)

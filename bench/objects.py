@@ -14,6 +14,7 @@ from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Subject(Struct, frozen=True):
     """What is created before each object, under the same name."""
     suffix: str = ""
     """What the name of its Deployment has after its own."""
+    writes: int = 5
+    """How many writes an object should cost from create to Ready: children, and one for each state that users see."""
     once: int = 0
     """How many writes serve all objects of a namespace together."""
 
@@ -90,7 +93,21 @@ ZERFOOS = Subject(
     edit=lambda mark: {"spec": {"modelRef": f"tiny{mark}"}},
     suffix="-primary",
 )
-SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, ZERFOOS)}
+DEPLOYMENTS = Subject(
+    name="modeldeployment",
+    kind=MODEL_DEPLOYMENT,
+    spec={
+        "modelName": "bench",
+        "modelSource": "https://models.invalid/NAME.gguf",
+        "engine": "llamacpp",
+        "args": ["--seed", "42"],
+        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}},
+    },
+    # A finalizer, four children, and four phases.
+    writes=9,
+    edit=lambda mark: {"spec": {"args": [mark]}},
+)
+SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, DEPLOYMENTS, ZERFOOS)}
 
 
 def key(number: int) -> Key:

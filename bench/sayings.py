@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelyard.core.times import timestamp
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Json = dict[str, Any]
 
@@ -122,7 +126,25 @@ def _zerfoo_ready() -> Json:
     return {"phase": "Ready", "ready": True, "message": "", "tracks": [_zerfoo_track(1)], "conditions": told}
 
 
+def _deployment(phase: str, ready: int = 0) -> Json:
+    done = "True" if ready else "False"
+    told = conditions(("Ready", done), ("Available", done), ("WeightsPresent", "True"), ("Progressing", "True"))
+    weights = {"key": "0" * 8, "source": "https://models.invalid/bench.gguf", "claim": "bench", "claimUid": "0" * 36}
+    return {
+        "phase": phase,
+        "endpoint": "http://bench-0000.default.svc.cluster.local:8000",
+        "readyPods": ready,
+        "replicas": 1,
+        "selector": "app.kubernetes.io/component=server,modeldeployment=bench-0000",
+        "servedSource": "https://models.invalid/bench.gguf",
+        "weights": weights,
+        "observedGeneration": 1,
+        "conditions": told,
+    }
+
+
 AT_ONCE = {
+    MODEL_DEPLOYMENT.name: lambda: _deployment("Pending"),
     AGENT.name: _agent_created,
     MCP.name: _mcp_created,
     MODEL.name: _model_ready,
@@ -130,7 +152,12 @@ AT_ONCE = {
     ZERFOO_INFERENCE_SERVICE.name: _zerfoo_created,
 }
 """What is said when an object was seen and its children exist."""
+WHEN_FETCHED: dict[str, tuple[Callable[[], Json], Callable[[], Json]]] = {
+    MODEL_DEPLOYMENT.name: (lambda: _deployment("Downloading"), lambda: _deployment("Deploying"))
+}
+"""What is said before and after the server is created, when its weights are there."""
 WHEN_AVAILABLE = {
+    MODEL_DEPLOYMENT.name: (lambda: _deployment("Running", 1),),
     AGENT.name: (_agent_available, _agent_ready),
     MCP.name: (_mcp_available, _mcp_ready),
     INFERENCE_SERVICE.name: (_service_ready,),

@@ -45,7 +45,12 @@ async def ready(options: Options) -> list[Row]:
     floor_writes = max(bare.writes_per_object for _, bare in pairs)
     return [
         *rows,
-        Row("writes per object, create to Ready", per_object, floor=floor_writes, goal=5.0 + options.shared_writes),
+        Row(
+            "writes per object, create to Ready",
+            per_object,
+            floor=floor_writes,
+            goal=options.subject.writes + options.shared_writes,
+        ),
         *(Row(f"  {name}", number / options.objects) for name, number in runs[-1].writes.items()),
         _middle("CPU, create to Ready", pairs, "cpu_seconds", "s"),
         _middle("RSS when all are Ready", pairs, "memory_mb", "MB"),
