@@ -73,11 +73,11 @@ class Stage(StrEnum):
     PRESENT = "the weights are complete"
 
 
-def reads(seen: Seen) -> Iterator[Read]:
+def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
     """Name the Jobs, their pods, and the log of the pod that is fetching."""
     yield Owned(JOB)
     yield PODS
-    if log := fetch_job.log_check(seen.all(PODS)):
+    if log := fetch_job.log_check(pods_of(md, seen)):
         yield log
 
 
@@ -141,22 +141,28 @@ def attempt(md: Object[ModelDeploymentSpec], seen: Seen) -> str:
     return f"{_annotations(md, seen)[ATTEMPT]}-{md.meta.generation}"
 
 
-def has_started(seen: Seen) -> bool:
-    """Return whether a pod of a Job has started to fetch."""
-    return any(pod.status.get("phase", "Pending") != "Pending" for pod in seen.all(PODS))
+def pods_of(md: Object[ModelDeploymentSpec], seen: Seen) -> list[Stored]:
+    """Return the pods that fetch the weights that are wanted. Those of earlier weights may still be going."""
+    key = weights.key(md.spec)
+    return [pod for pod in seen.all(PODS) if pod.meta.label(WEIGHTS_LABEL) == key]
+
+
+def has_started(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether a pod of the Job has started to fetch."""
+    return any(pod.status.get("phase", "Pending") != "Pending" for pod in pods_of(md, seen))
 
 
 def find_problem(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
     """Return what keeps a pod of the Job from fetching, or why the last one failed; None: nothing is known."""
-    if problem := fetch_job.find_problem(seen.all(PODS), seen.now, _REMEDIES):
+    if problem := fetch_job.find_problem(pods_of(md, seen), seen.now, _REMEDIES):
         return problem
     job = wanted_job(md, seen)
-    if job and not seen.all(PODS) and _pod_due_in(job, seen) <= 0:
+    if job and not pods_of(md, seen) and _pod_due_in(job, seen) <= 0:
         # A Job tells in Events only why it cannot create pods.
         message = "the Job has no pod: a quota, a LimitRange or Pod Security may refuse it"
         return Problem(Reason.PODS_REFUSED, message, f"see `kubectl describe job {job.meta.name}`")
     # The failure of the last pod stands until the next one receives bytes: most likely it will fail in the same way.
-    return None if progress(seen) else _reported(seen)
+    return None if progress(md, seen) else _reported(md, seen)
 
 
 def _pod_due_in(job: Stored, seen: Seen) -> float:
@@ -168,15 +174,15 @@ def _pod_due_in(job: Stored, seen: Seen) -> float:
 
 def failure(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> Problem:
     """Return why the Job failed, and what happens next: from its pods, else from the Job, else from the status."""
-    problem = _reported(seen) or _of_job(md, seen) or _remembered(md)
+    problem = _reported(md, seen) or _of_job(md, seen) or _remembered(md)
     next_step = "it is tried again every five minutes" if reached is Stage.RETRYING else _ASK_AGAIN
     if problem.remedy.endswith(next_step):
         return problem
     return Problem(problem.reason, problem.message, "; ".join(filter(None, (problem.remedy, next_step))))
 
 
-def _reported(seen: Seen) -> Problem | None:
-    newest = sorted(seen.all(PODS), key=lambda pod: pod.meta.creation_timestamp or "", reverse=True)
+def _reported(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
+    newest = sorted(pods_of(md, seen), key=lambda pod: pod.meta.creation_timestamp or "", reverse=True)
     reports = (fetch_report.pod_report(pod) for pod in newest)
     problem = next((report.problem for report in reports if report and report.problem), None)
     return fetch_report.with_words(problem, _WORDS) if problem else None
@@ -204,9 +210,9 @@ def _remembered(md: Object[ModelDeploymentSpec]) -> Problem:
     )
 
 
-def progress(seen: Seen) -> DownloadProgress | None:
+def progress(md: Object[ModelDeploymentSpec], seen: Seen) -> DownloadProgress | None:
     """Return how far the download is; None: none runs, or nothing is known of it."""
-    line = fetch_job.progress_line(seen, seen.all(PODS))
+    line = fetch_job.progress_line(seen, pods_of(md, seen))
     text = fetch_report.progress_text(line)
     if not text:
         return None
@@ -230,8 +236,8 @@ def _span(seconds: int) -> str:
 def requeue_after(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> RequeueAfter | None:
     """Return when to look at the download again although nothing has changed; None: a change will come."""
     job = wanted_job(md, seen)
-    waits = [fetch_job.recheck_new_pod(seen.all(PODS), seen.now)] if reached is Stage.RUNNING else []
-    if job and not seen.all(PODS) and (left := _pod_due_in(job, seen)) > 0 and reached is Stage.RUNNING:
+    waits = [fetch_job.recheck_new_pod(pods_of(md, seen), seen.now)] if reached is Stage.RUNNING else []
+    if job and not pods_of(md, seen) and (left := _pod_due_in(job, seen)) > 0 and reached is Stage.RUNNING:
         waits.append(RequeueAfter(left, "the Job has no pod yet"))
     if reached is Stage.RETRYING and job:
         left = fetch_job.seconds_until(job, RETRY_SECONDS, seen.now)

@@ -73,13 +73,18 @@ def step(seen: Seen, memory: Memory) -> Step | None:
         return Step.REMOVING if seen.all(Owned(SERVICE)) or seen.all(Owned(JOB)) else Step.DONE
     if memory.drain_result is None:
         return Step.WAITING
-    return Step.STOPPING if is_scaled_up(seen) or seen.all(SERVERS) else Step.REMOVING
+    return Step.STOPPING if is_scaled_up(seen) or _unfinished(seen) else Step.REMOVING
 
 
 def is_scaled_up(seen: Seen) -> bool:
     """Return whether the Deployment wants pods."""
     found = seen.one(OWN)
     return found is not None and int(found.spec.get("replicas", 1)) > 0
+
+
+def _unfinished(seen: Seen) -> list[Stored]:
+    """Return the pods that still run or stop. Pods that were evicted stay for ever, and run nothing."""
+    return [pod for pod in seen.all(SERVERS) if pod.status.get("phase") not in ("Failed", "Succeeded")]
 
 
 def checks(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Asked]:

@@ -115,7 +115,7 @@ TABLE: Final = (
         Phase.DRAINING,
         "it is deprecated or being deleted, and its pods have requests, stop, or are not deleted yet",
         lambda facts: facts.drain is not None,
-        drain_state,
+        lambda facts: _because(facts.obstacle) if facts.obstacle else drain_state(facts),
     ),
     Row(
         Phase.FAILED,

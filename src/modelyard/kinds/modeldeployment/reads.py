@@ -21,5 +21,5 @@ def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
         yield Owned(resource)
     yield drain.SERVERS
     yield from weights.reads(md)
-    yield from download.reads(seen)
+    yield from download.reads(md, seen)
     yield from drain.checks(md, seen)

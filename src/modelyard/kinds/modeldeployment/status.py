@@ -34,6 +34,7 @@ _REMEDIES: Final = pod_problems.Remedies(
     room="free or add capacity, lower spec.gpus or spec.resources, or change spec.nodeSelector and spec.tolerations; "
     "with spec.gpus, a node needs the label nvidia.com/gpu.present=true, and without ReadWriteMany all pods share one",
 )
+_AT_THE_END: Final = (Step.REMOVING, Step.DONE)
 _SETTLED: Final = (Phase.RUNNING, Phase.FAILED, Phase.DECOMMISSIONED)
 
 
@@ -58,13 +59,13 @@ def summarise(
         replicas=facts.rollout.wanted,
         selector=",".join(f"{name}={value}" for name, value in sorted(naming.selector(md.meta.name).items())),
         served_source=served_source(md, seen, verified),
-        download=download.progress(seen) if verdict.phase is Phase.DOWNLOADING else None,
+        download=download.progress(md, seen) if verdict.phase is Phase.DOWNLOADING else None,
         weights=verified,
         failed_attempt=download.attempt(md, seen) if decision.stage is Stage.FAILED else "",
         conditions=(
             condition("Ready", verdict.phase is Phase.RUNNING, verdict.why.reason, verdict.why.message),
             available(seen, facts),
-            weights_present(md, facts),
+            weights_present(md, facts, verified),
             progressing(verdict, facts),
             *drained(facts),
             *autoscale.conditions(md.before, seen),
@@ -80,12 +81,12 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
     # After the plan was carried out: what it deleted is gone.
     step = drain.step(seen, decision.memory)
     is_busy = rollout.wanted > 0 and not rollout.complete and step is None
-    progress = download.progress(seen)
+    progress = download.progress(md, seen)
     return PhaseFacts(
         stage=decision.stage,
         obstacle=outcome.problem,
         failure=_download_problem(md, seen, decision.stage),
-        is_fetching=download.has_started(seen),
+        is_fetching=download.has_started(md, seen),
         # Without the time left: a message must not hold times.
         progress=f"downloading: {progress.text.partition(', ')[0]}" if progress else "",
         rollout=rollout,
@@ -128,7 +129,7 @@ def verified_weights(md: Object[ModelDeploymentSpec], seen: Seen, decision: Deci
 def _goes_with_claim(md: Object[ModelDeploymentSpec], decision: Decision) -> bool:
     """Return whether a drain deletes the claim with the weights."""
     storage = md.spec.storage
-    return decision.drain in (Step.REMOVING, Step.DONE) and not storage.retain and not storage.existing_claim
+    return decision.drain in _AT_THE_END and not storage.retain and not storage.existing_claim
 
 
 def served_source(md: Object[ModelDeploymentSpec], seen: Seen, verified: VerifiedWeights | None) -> str:
@@ -158,9 +159,11 @@ def available(seen: Seen, facts: PhaseFacts) -> Condition:
     return workloads.available(facts.rollout, facts.trouble or facts.rollout.problem, facts.remark)
 
 
-def weights_present(md: Object[ModelDeploymentSpec], facts: PhaseFacts) -> Condition:
+def weights_present(md: Object[ModelDeploymentSpec], facts: PhaseFacts, verified: VerifiedWeights | None) -> Condition:
     """Return the condition WeightsPresent: whether the weights that are wanted are complete and verified."""
     kind = "WeightsPresent"
+    if facts.drain in _AT_THE_END and verified is None:
+        return condition(kind, False, Reason.DECOMMISSIONED, "the weights are not kept")
     if not weights.is_fetched(md.spec):
         message = "the weights are on a claim; whether they are complete shows when a pod serves them"
         return condition(kind, Truth.UNKNOWN, Reason.NOT_REPORTED, message)
