@@ -76,6 +76,7 @@ def test_a_machine_with_gpus_says_so() -> None:
     assert hardware.capacity["nvidia.com/gpu"] == "1"
     assert hardware.allocatable == {**hardware.capacity, "cpu": "80"}
     assert hardware.labels["nvidia.com/gpu.product"] == "NVIDIA-RTX-4090"
+    assert hardware.labels["nvidia.com/gpu.present"] == "true"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ class Hardware(Struct, frozen=True):
     @property
     def labels(self) -> dict[str, str]:
         """The labels of the Node by which pods select it."""
-        gpu = {"nvidia.com/gpu.product": self.gpus[0].model.replace(" ", "-")} if self.gpus else {}
+        model = self.gpus[0].model.replace(" ", "-") if self.gpus else ""
+        gpu = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": model} if self.gpus else {}
         metal = {"modelyard.dev/gpu": "metal"} if (sys.platform, self.architecture) == ("darwin", "arm64") else {}
         return {"kubernetes.io/os": sys.platform, "kubernetes.io/arch": self.architecture, **gpu, **metal}
 
