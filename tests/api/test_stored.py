@@ -12,8 +12,10 @@ import pytest
 
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
+from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
 from modelyard.local.raw_client import RawClientError
 from modelyard.manifests.crd import crd
+from tests.support import modeldeployments
 from tests.support.mcps import condition, says
 from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
 
@@ -66,16 +68,31 @@ BAD_MODELS: list[tuple[str, Json]] = [
     ("spec.sourceSecretRef.name", {"sourceSecretRef": {"name": "../escape"}}),
 ]
 
+BAD_DEPLOYMENTS: list[tuple[str, Json]] = [
+    ("spec", {"modelName": None}),
+    ("spec.modelSource", {"modelSource": "ftp://models.invalid/tiny.gguf"}),
+    ("spec.modelSource", {"modelSource": 7}),
+    ("spec.modelSource", {"modelSource": "https://me:secret@models.invalid/tiny.gguf"}),
+    ("spec.revision", {"revision": "v1"}),
+    ("spec.checksums", {"checksums": {"a": "abc"}}),
+    ("spec.engine", {"engine": "magic"}),
+    ("spec.replicas", {"replicas": 2**31}),
+    ("spec.gpus", {"gpus": "all"}),
+    ("spec.storage.size", {"storage": {"size": "big"}}),
+    ("spec.autoscaling", {"autoscaling": {"maxReplicas": 2}}),
+    ("spec.deprecated", {"deprecated": "yes"}),
+]
+
 
 @pytest.fixture(scope="module")
 async def looser_definitions(cluster: Cluster, installed: object) -> AsyncIterator[None]:
     """For a while, the API server takes anything."""
     admin = cluster.controlplane.admin
-    for kind in (MODEL, INFERENCE_SERVICE):
+    for kind in (MODEL, INFERENCE_SERVICE, MODEL_DEPLOYMENT):
         await _define(admin, kind, ANYTHING)
         await _until_taken(admin, kind.resource, taken=True)
     yield
-    for kind in (MODEL, INFERENCE_SERVICE):
+    for kind in (MODEL, INFERENCE_SERVICE, MODEL_DEPLOYMENT):
         await _define(admin, kind, crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
         await _until_taken(admin, kind.resource, taken=False)
 
@@ -127,6 +144,25 @@ async def test_models_that_make_no_sense_name_the_field_and_their_services_wait(
     found = await until_service(recorder, namespace, "waits", phase="Pending", modelReady=False)
     assert condition(found, "Ready")["reason"] == "ModelInvalid"
     assert "kubectl describe model bad-6" in condition(found, "Ready")["message"]
+
+
+@pytest.mark.usefixtures("looser_definitions")
+async def test_deployments_that_make_no_sense_name_the_field_and_go_when_they_are_deleted(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    for number, (_, spec) in enumerate(BAD_DEPLOYMENTS):
+        await modeldeployments.create(admin, namespace, f"bad-{number}", **spec)
+    resource = MODEL_DEPLOYMENT.resource
+    named = await _fields_named(recorder, resource, namespace, BAD_DEPLOYMENTS)
+    assert named == [field for field, _ in BAD_DEPLOYMENTS]
+    # One with a finalizer, whose spec makes no sense any more, must not keep it.
+    await modeldeployments.create(admin, namespace, drain={"timeoutSeconds": 600})
+    await modeldeployments.until_running(recorder, namespace)
+    await modeldeployments.edit(admin, namespace, modelSource="ftp://models.invalid/tiny.gguf")
+    await recorder.wait_for(resource, namespace, "chat", says("InvalidSpec"))
+    await admin.delete(resource.path(namespace, "chat"))
+    await recorder.wait_for(resource, namespace, "chat", lambda item: item is None)
 
 
 async def _fields_named(

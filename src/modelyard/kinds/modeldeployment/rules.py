@@ -21,6 +21,7 @@ _LOWER: Final = "self.lowerAscii()"
 _WORD: Final = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _REPOSITORY: Final = f"{_WORD}/{_WORD}(@[^/@]+)?"
 _ELSEWHERE: Final = "use the hub or a bucket, with the credentials in the Secret of spec.sourceSecretRef"
+_KNOWN: Final = f"^({'|'.join(weights.SCHEMES)})://"
 _WEB: Final = "^https?://"
 _HUB_PAGE: Final = "^https?://(www[.]huggingface[.]co|huggingface[.]co|hf[.]co)(/|$)"
 _IN_A_REPOSITORY: Final = "^https?://[^/]+/[^/]+/[^/]+(/(resolve|blob|tree)(/.+)?)?/?$"
@@ -50,8 +51,8 @@ def _of_scheme(scheme: str, pattern: str, message: str) -> Rule:
 
 _SOURCES: Final = (
     _source_rule(
-        f"!self.contains('://') || {_matches(_LOWER, '^(huggingface|hf|s3|pvc|https?)://')}",
-        "has a scheme that is not known; use one of huggingface, hf, s3, https, http, pvc",
+        f"!self.contains('://') || {_matches(_LOWER, _KNOWN)}",
+        f"has a scheme that is not known; use one of {', '.join(weights.SCHEMES)}",
     ),
     _source_rule(
         f"self.contains('://') || {_matches('self', f'^{_REPOSITORY}$')}",

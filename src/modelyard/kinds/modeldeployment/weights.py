@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 FIELD: Final = "spec.modelSource"
+SCHEMES: Final = ("huggingface", "hf", "s3", "https", "http", "pvc")
 _FOLDER: Final = "/models"
 _GGUF: Final = ".gguf"
 _ALIASES: Final = {"huggingface": "hf"}
@@ -58,8 +59,13 @@ def parsed_source(spec: ModelDeploymentSpec) -> Source:
     """Return the parsed source; SpecInvalid says what is wrong with it, and the remedy."""
     scheme, colon, rest = spec.model_source.partition("://")
     lower = scheme.lower()
+    if colon and lower not in SCHEMES:
+        raise SpecInvalid(
+            FIELD, f"has the scheme {scheme[:32]}, which is not known", f"use one of {', '.join(SCHEMES)}"
+        )
     source = parse(f"{_ALIASES.get(lower, lower)}{colon}{rest}" if colon else spec.model_source)
     if isinstance(source, Local):
+        # A path without a scheme.
         raise SpecInvalid(
             FIELD, "is a path of a machine", "name a server, or put the file on a claim: pvc://claim/path"
         )
