@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[1] / "data"
 SECONDS = 120.0
 COMMAND = (sys.executable, "-m", "modelyard")
-_RESOURCES = {
-    one.kind.lower(): one
-    for one in (POD, DEPLOYMENT, *(kind.resource for kind in ALL))
-}
+_RESOURCES = {one.kind.lower(): one for one in (POD, DEPLOYMENT, *(kind.resource for kind in ALL))}
 NAMED = {"yard": "I am Yard, ", "yard-green": "I am Yard Green, "}
 
 Json = dict[str, Any]
