@@ -11,6 +11,7 @@ from msgspec import Struct
 from modelyard.core.resources import Key
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.contract import Kind
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
@@ -107,7 +108,17 @@ DEPLOYMENTS = Subject(
     writes=9,
     edit=lambda mark: {"spec": {"args": [mark]}},
 )
-SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, DEPLOYMENTS, ZERFOOS)}
+GATEWAYS = Subject(
+    name="gateway",
+    kind=GATEWAY,
+    spec={
+        "image": "registry.example.com/gateway:1.0",
+        "server": {"port": 8080},
+        "providers": [{"name": "ollama", "env": [{"name": "OLLAMA_API_URL", "value": "http://ollama.invalid/v1"}]}],
+    },
+    edit=lambda mark: {"spec": {"providers": [{"name": "ollama", "env": [{"name": "MARK", "value": mark}]}]}},
+)
+SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, DEPLOYMENTS, ZERFOOS, GATEWAYS)}
 
 
 def key(number: int) -> Key:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelyard.core.times import timestamp
 from modelyard.kinds.agent import AGENT
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
@@ -143,6 +144,43 @@ def _deployment(phase: str, ready: int = 0) -> Json:
     }
 
 
+def _gateway_conditions(available: str, responding: str, ready: str) -> list[Json]:
+    return conditions(
+        ("Available", available),
+        ("Progressing", "True"),
+        ("ReplicaFailure", "False"),
+        ("Responding", responding),
+        ("FieldsIgnored", "False"),
+        ("Ready", ready),
+    )
+
+
+def _gateway_created() -> Json:
+    url = "http://bench-0000.default.svc.cluster.local:8080"
+    numbers = {"readyReplicas": 0, "availableReplicas": 0, "modelCount": 0, "mcpServers": [], "mcpServerCount": 0}
+    return {
+        "phase": "Pending",
+        "message": "said without looking",
+        "url": url,
+        "serviceUrl": url,
+        "providerSummary": "ollama",
+        "serviceAccountName": "bench-0000",
+        "checkedTemplate": "",
+        **numbers,
+        "observedGeneration": 1,
+        "conditions": _gateway_conditions("False", "Unknown", "False"),
+    }
+
+
+def _gateway_available() -> Json:
+    told = _gateway_conditions("True", "Unknown", "False")
+    return {"phase": "Running", "readyReplicas": 1, "availableReplicas": 1, "conditions": told}
+
+
+def _gateway_ready() -> Json:
+    return {"modelCount": 2, "checkedTemplate": "0" * 16, "conditions": _gateway_conditions("True", "True", "True")}
+
+
 AT_ONCE = {
     MODEL_DEPLOYMENT.name: lambda: _deployment("Pending"),
     AGENT.name: _agent_created,
@@ -150,6 +188,7 @@ AT_ONCE = {
     MODEL.name: _model_ready,
     INFERENCE_SERVICE.name: _service_created,
     ZERFOO_INFERENCE_SERVICE.name: _zerfoo_created,
+    GATEWAY.name: _gateway_created,
 }
 """What is said when an object was seen and its children exist."""
 WHEN_FETCHED: dict[str, tuple[Callable[[], Json], Callable[[], Json]]] = {
@@ -162,5 +201,6 @@ WHEN_AVAILABLE = {
     MCP.name: (_mcp_available, _mcp_ready),
     INFERENCE_SERVICE.name: (_service_ready,),
     ZERFOO_INFERENCE_SERVICE.name: (_zerfoo_ready,),
+    GATEWAY.name: (_gateway_available, _gateway_ready),
 }
 """What is said, one after the other, when its pods are ready."""

@@ -14,6 +14,7 @@ import uvloop
 from modelyard.core.checks import Answer
 from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.engine_load import EngineLoad
+from modelyard.core.checks.gateway_models import GatewayModels
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
@@ -30,6 +31,7 @@ from modelyard.net.agent_card import fetch_card
 from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
 from modelyard.net.engine_load import read_load
+from modelyard.net.gateway_models import ask_gateway
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
 from modelyard.net.poller import Poller
@@ -87,6 +89,7 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
     """Return what answers each type of check. A new type is registered here and nowhere else."""
     return {
         AgentCard: partial(read_card, client, guard.exceptions, locate=locate),
+        GatewayModels: partial(list_models, client, locate=locate),
         McpHandshake: partial(shake_hands, client, locate=locate),
         RemoteWeights: SourceChecker(guard).check,
         LogTail: partial(tail_log, client),
@@ -126,8 +129,17 @@ async def read_card(client: Client, exceptions: Permitted, check: AgentCard, loc
     return await _with_certificates(client, check, ask)
 
 
+async def list_models(client: Client, check: GatewayModels, locate: Locate) -> Answer:
+    """Answer `GatewayModels`: read the certificate that the gateway must present, then ask for its models."""
+
+    async def ask(trust: str | None) -> Answer:
+        return await ask_gateway(check, where=locate, trust=trust)
+
+    return await _with_certificates(client, check, ask)
+
+
 async def _with_certificates(
-    client: Client, check: AgentCard | McpHandshake, ask: Callable[[str | None], Awaitable[Answer]]
+    client: Client, check: AgentCard | GatewayModels | McpHandshake, ask: Callable[[str | None], Awaitable[Answer]]
 ) -> Answer:
     """Return the answer of a server that is asked with the certificates it must present."""
     try:
@@ -139,7 +151,7 @@ async def _with_certificates(
     return await ask(trust)
 
 
-async def _certificates(client: Client, check: AgentCard | McpHandshake) -> str | None:
+async def _certificates(client: Client, check: AgentCard | GatewayModels | McpHandshake) -> str | None:
     """Return the certificates (PEM) that the server must present; None: plain HTTP, or the Secret does not exist.
 
     The private key of the Secret never leaves this function.
@@ -150,6 +162,7 @@ async def _certificates(client: Client, check: AgentCard | McpHandshake) -> str 
         data = (await client.get(SECRET, Key(check.service.namespace, check.trust))).part("data")
     except NotFound:
         return None
+    own = check.certificate if isinstance(check, GatewayModels) else "tls.crt"
     return "\n".join(
-        base64.b64decode(data[name]).decode(errors="replace") for name in ("tls.crt", "ca.crt") if data.get(name)
+        base64.b64decode(data[name]).decode(errors="replace") for name in (own, "ca.crt") if data.get(name)
     )

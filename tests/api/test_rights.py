@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, LEASE, POD, SERVICE, VOLUME_CLAIM
+from modelyard.core.resources import (
+    API_GATEWAY,
+    AUTOSCALER,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    HTTP_ROUTE,
+    INGRESS,
+    JOB,
+    LEASE,
+    POD,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    VOLUME_CLAIM,
+)
 from modelyard.core.source import cache_key
 from modelyard.kinds import ALL
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
 from modelyard.manifests import rbac
-from tests.support import agents
-from tests.support.mcps import create, edit, says, until_ready
+from tests.support import agents, gateways
+from tests.support.mcps import condition, create, edit, says, until_ready
 from tests.support.operators import NAMESPACE, running_operator
 from tests.support.services import (
     MODELS,
@@ -36,10 +51,18 @@ if TYPE_CHECKING:
     from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
+Json = dict[str, Any]
+
 CHECKED_BY_ADMISSION = {("update", f"{kind.resource.label}/finalizers") for kind in ALL}
 """Needed to create children that block their owner's deletion; `OwnerReferencesPermissionEnforcement` is on here."""
+NOT_SERVED_HERE = {
+    (verb, resource.label) for resource in (API_GATEWAY, HTTP_ROUTE) for verb in ("create", "delete", "get", "patch")
+}
+"""Of the Gateway API, which this cluster lacks."""
 ONLY_AFTER_A_LOST_ANSWER = {("get", VOLUME_CLAIM.label)}
 """What is shared is nobody's, so it is only looked at when we cannot know whether we made it. Shown in tests/faults."""
+UNUSED = CHECKED_BY_ADMISSION | NOT_SERVED_HERE | ONLY_AFTER_A_LOST_ANSWER
+ROUTES = "models: {fast: {deployments: [{provider: ollama, model: a}, {provider: ollama, model: b}]}}"
 
 
 async def test_every_right_is_used_and_none_is_missing(
@@ -53,10 +76,13 @@ async def test_every_right_is_used_and_none_is_missing(
         await _prefetch(cluster.controlplane.admin, namespace, recorder)
         await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
         await _run_an_agent(cluster.controlplane.admin, namespace, recorder)
-        async with asyncio.timeout(30):
-            while _unused(await operator.metrics()) != CHECKED_BY_ADMISSION | ONLY_AFTER_A_LOST_ANSWER:
-                await asyncio.sleep(0.5)  # the Lease is renewed every two seconds
+        await _expose_a_gateway(cluster.controlplane.admin, namespace, recorder)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                while _unused(await operator.metrics()) != UNUSED:
+                    await asyncio.sleep(0.5)  # the Lease is renewed every two seconds
         metrics = await operator.metrics()
+    assert _unused(metrics) == UNUSED
     assert not [entry for entry in _requests(metrics) if entry[0] in ("401", "403")]
     assert {(verb, resource) for _, resource, verb in _requests(metrics)} <= _granted()
 
@@ -147,3 +173,36 @@ async def _run_an_agent(admin: RawClient, namespace: str, recorder: Recorder) ->
     source = {"configMapKeyRef": {"name": "settings", "key": "mode", "optional": True}}
     await agents.create(admin, namespace, env=[{"name": "MODE", "valueFrom": source}])
     await agents.until_ready(recorder, namespace)
+
+
+async def _expose_a_gateway(admin: RawClient, namespace: str, recorder: Recorder) -> None:
+    """Let an account, an Ingress and a ConfigMap be looked at, created, changed and deleted."""
+    backend = {"service": {"name": "another", "port": {"number": 80}}}
+    strangers = {
+        SERVICE_ACCOUNT: {"metadata": {"name": "edge"}},
+        CONFIG_MAP: {"metadata": {"name": "edge-routing"}},
+        INGRESS: {"metadata": {"name": "edge"}, "spec": {"defaultBackend": backend}},
+    }
+    for resource, body in strangers.items():
+        await admin.create(resource.path(namespace), body)
+    routing = {"enabled": True, "config": ROUTES}
+    await gateways.create(admin, namespace, routing=routing, ingress={"enabled": True, "host": "a.example.com"})
+    for number, (resource, body) in enumerate(strangers.items(), start=2):
+        words = f"{resource.kind} {body['metadata']['name']}"
+        await recorder.wait_for(GATEWAY.resource, namespace, "edge", lambda item, words=words: words in _ready(item))
+        await admin.delete(resource.path(namespace, body["metadata"]["name"]))
+        edited = await gateways.edit(admin, namespace, replicas=number)
+    await gateways.until_ready(recorder, namespace, after=edited)
+    await admin.patch(SERVICE_ACCOUNT.path(namespace, "edge"), {"automountServiceAccountToken": True})
+    changed = {"routing": {"config": f"{ROUTES} # changed"}, "ingress": {"host": "b.example.com"}}
+    await gateways.until_ready(recorder, namespace, after=await gateways.edit(admin, namespace, **changed))
+    off = {"routing": {"enabled": False}, "ingress": {"enabled": False}}
+    account = {"serviceAccount": {"create": False, "name": "default"}}
+    edited = await gateways.edit(admin, namespace, **off, **account)
+    for resource, body in strangers.items():
+        await recorder.wait_for(resource, namespace, body["metadata"]["name"], lambda item: item is None)
+    await gateways.until_ready(recorder, namespace, after=edited)
+
+
+def _ready(item: Json | None) -> str:
+    return str(condition(item, "Ready").get("message", ""))

@@ -16,14 +16,16 @@ from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
 from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds import ALL
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
 from modelyard.local.kubeconfig import write_kubeconfig
 from modelyard.local.node.process.images import Rule
 from modelyard.manifests.rbac import lease_rules, rules
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.status import RUNTIME_CONDITIONS
-from tests.kinds.cases import Case, differences, play
+from tests.kinds.cases import ALL_CASES, Case, differences, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,9 +126,12 @@ def test_the_readme_lists_every_kind_as_complete() -> None:
 
 
 def test_who_uninstalls_is_told_to_delete_the_objects_of_every_kind() -> None:
-    told = re.search(r"kubectl delete ([a-z,]+) --all --all-namespaces", (DOCS / "guides" / "operating.md").read_text())
+    page = (DOCS / "guides" / "operating.md").read_text()
+    told = re.search(r"kubectl delete ([a-z.,-]+)\s+(?:\\\s+)?--all --all-namespaces", page)
     assert told
-    assert sorted(told[1].split(",")) == sorted(kind.resource.plural for kind in ALL)
+    # `gateways` alone may be those of the Gateway API, of which none is ours to delete.
+    names = (kind.resource.label if kind is GATEWAY else kind.resource.plural for kind in ALL)
+    assert sorted(told[1].split(",")) == sorted(names)
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
@@ -150,6 +155,16 @@ def test_the_environment_of_the_container_is_listed() -> None:
     environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     page = (DOCS / "kinds" / "mcp.md").read_text()
     assert [entry["name"] for entry in environment if f"| `{entry['name']}` |" not in page] == []
+
+
+def test_the_environment_of_a_gateway_is_listed() -> None:
+    played = [play(kind, case) for kind, _, case in ALL_CASES if kind is GATEWAY and not case.invalid]
+    children = [child for found in played for child in found.plan.apply if child.resource == DEPLOYMENT]
+    containers = [child.body["spec"]["template"]["spec"]["containers"][0] for child in children]
+    names = {entry["name"] for container in containers for entry in container.get("env", ())}
+    ours = {name for name in names if not name.endswith(("_API_KEY", "_API_URL", "ALLOWED_MODELS"))}
+    page = (DOCS / "kinds" / "gateway.md").read_text()
+    assert {name for name in ours if f"| `{name}` |" not in page} == set()
 
 
 def test_every_metric_is_listed() -> None:

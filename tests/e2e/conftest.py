@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,13 +13,25 @@ from tests.e2e.yards import Json, Yard, manifest, model, running_yard, service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
+
+
+ROOT = Path(__file__).parents[2]
+GATEWAY_PROGRAM = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.support.gatewayserver import main
+main()
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
-def programs(assets: Path) -> None:
-    """The control plane is built; `modelyard up` finds it by itself."""
+def programs(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The control plane is built, which `modelyard up` finds by itself, and a small gateway is on the PATH."""
     os.environ.setdefault("KUBEBUILDER_ASSETS", str(assets))
+    program = tmp_path_factory.mktemp("programs") / "inference-gateway"
+    program.write_text(GATEWAY_PROGRAM)
+    program.chmod(0o755)
+    os.environ["PATH"] = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
 
 @pytest.fixture(scope="package")

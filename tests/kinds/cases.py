@@ -181,7 +181,7 @@ def _belongings(kind: Kind, owner: Stored, resource: Resource) -> Json:
 
 
 def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case) -> Gathering:
-    unserved = frozenset(resource for resource in kind.children if resource.kind in case.unserved)
+    unserved = frozenset(resource for resource in world if resource.optional and resource.kind in case.unserved)
     reading = Gathering(kind, obj, Seen(NOW, case.policy, unserved=unserved))
     for read in reading:
         reading.found(read, _find(kind, obj, world, read))

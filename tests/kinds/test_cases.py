@@ -120,7 +120,9 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
     if wanted.requeue_after is not None:
         yield from differences(wanted.requeue_after, plan.requeue_after and plan.requeue_after.seconds, "requeueAfter")
     if wanted.asks is not None:
-        questions = [msgspec.to_builtins(read.check) for read in situation.reads if isinstance(read, Asked)]
+        questions = [
+            msgspec.json.decode(msgspec.json.encode(read.check)) for read in situation.reads if isinstance(read, Asked)
+        ]
         yield from differences(len(wanted.asks), len(questions), "number of questions")
         for question, asked in zip(wanted.asks, questions, strict=False):
             yield from differences(question, asked, "asks")

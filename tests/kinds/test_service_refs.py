@@ -20,6 +20,7 @@ from modelyard.kinds.shared.service_refs import (
     resolve_service,
     served_model,
 )
+from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = "http://chat.default.svc.cluster.local:8080/v1/chat/completions"
@@ -53,9 +54,10 @@ def test_the_address_is_known_before_a_pod_answers():
     assert found.problem.reason is Reason.REFERENCE_NOT_READY
 
 
-def test_without_an_address_there_is_only_a_problem():
-    found = resolved(service())
-    assert found.served is None
+@pytest.mark.parametrize(("spec", "port"), [({}, 8080), ({"endpoint": {"port": 9000}}, 9000)])
+def test_before_there_is_a_status_the_address_is_the_one_that_is_going_to_be(spec: dict[str, Any], port: int):
+    found = resolved(service(**spec))
+    assert found.served == ServedModel(f"http://chat.default.svc.cluster.local:{port}/v1", "chat", ready=False)
     assert found.problem
     assert found.problem.reason is Reason.REFERENCE_NOT_READY
     assert "kubectl describe inferenceservice chat" in found.problem.remedy
@@ -88,6 +90,14 @@ def test_a_service_of_another_protocol_cannot_be_used():
 def test_path_and_name_are_those_that_the_engine_takes(spec: dict[str, Any], url: str, model: str):
     found = served_model(service({"endpoint": ENDPOINT}, **spec))
     assert found == ServedModel(f"http://chat.default.svc.cluster.local:8080{url}", model, ready=False)
+
+
+def test_a_zerfoo_service_is_an_address_and_a_model_too():
+    meta = {"name": "chat", "namespace": "default"}
+    status = {"conditions": [{"type": "PrimaryReady", "status": "True"}]}
+    stored = Stored.from_dict(ZERFOO, {"metadata": meta, "spec": {"modelRef": "gemma-3-1b"}, "status": status})
+    expected = ServedModel("http://chat-svc.default.svc.cluster.local:8080/v1", "gemma-3-1b", ready=True)
+    assert served_model(stored) == expected
 
 
 @pytest.mark.parametrize(

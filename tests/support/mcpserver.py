@@ -1,7 +1,8 @@
 """Any number of small MCP servers behind one port, for tests and benchmarks. Each is an A2A agent, too, with a card.
 
 Which server is meant is decided by the name in the Host header, as a Service has it, or else by the path. Each can be
-told how to behave, counts its calls and keeps real sessions. Run it alone with `python -m tests.support.mcpserver`.
+told how to behave, counts its calls and keeps real sessions. Asked as a gateway is, it answers as one. Run it alone
+with `python -m tests.support.mcpserver`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import msgspec
 import uvloop
 from aiohttp import web
 from msgspec import Struct
+
+from tests.support.gatewayserver import GATEWAY_PATHS, gateway_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,6 +62,8 @@ class Behaviour(Struct, frozen=True):
     insists: bool = False
     """Whether it lists no tools before it was told that the client is ready."""
     speaks: tuple[str, ...] = ("2025-06-18", "2025-03-26")
+    failing: tuple[str, ...] = ()
+    """Asked as a gateway: the providers that it cannot reach."""
     name: str = "tiny"
     version: str = "1.0"
 
@@ -125,6 +130,8 @@ class McpServers:
             return web.json_response(_card(request, behaviour))
         if request.method == "DELETE":
             return web.Response(status=200 if self.sessions.pop(_session(request), None) else 405)
+        if request.method == "GET" and request.path in GATEWAY_PATHS:
+            return gateway_page(request, behaviour.failing)
         if request.method != "POST":
             return web.Response(status=405)
         return await self._converse(request, name, behaviour, message)

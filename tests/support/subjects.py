@@ -7,11 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE, VOLUME_CLAIM, Resource
+from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE, SERVICE_ACCOUNT, VOLUME_CLAIM, Resource
 from modelyard.kinds.agent import AGENT
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
 from modelyard.local.raw_client import RawClient
-from tests.support import agents, beacons, mcps, modeldeployments, operator_main, services, zerfoos
+from tests.support import agents, beacons, gateways, mcps, modeldeployments, operator_main, services, zerfoos
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.support.zerfoos import ZERFOOS
@@ -85,6 +86,16 @@ MODEL_DEPLOYMENT = Subject(
     create=modeldeployments.create,
     until_ready=modeldeployments.until_running,
 )
+GATEWAY_SERVER = Subject(
+    resource=GATEWAY.resource,
+    name="edge",
+    children=((SERVICE_ACCOUNT, "edge"), (DEPLOYMENT, "edge"), (SERVICE, "edge")),
+    written=(GATEWAY.resource,),
+    writes=6,
+    reasons=frozenset({"Starting", "WaitingForAnswer", "Ready"}),
+    create=gateways.create,
+    until_ready=gateways.until_ready,
+)
 TOY = Subject(
     resource=BEACON.resource,
     name="tower",
@@ -112,5 +123,6 @@ SUBJECTS = {
     "service": MODEL_AND_SERVICE,
     "zerfoo": ZERFOO,
     "deployment": MODEL_DEPLOYMENT,
+    "gateway": GATEWAY_SERVER,
     "toy": TOY,
 }

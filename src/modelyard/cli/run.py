@@ -79,6 +79,7 @@ def run(
         sees_node_files=sees_node_files,
         remote_hosts=policy.hosts(remote_hosts),
         intel_gpu_resource=intel_gpu_resource,
+        namespace=namespace,
         door=door,
     )
     settings = Settings(

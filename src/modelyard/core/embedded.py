@@ -15,6 +15,9 @@ EMBED = "x-modelyard-embed"
 EnvVar = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvVar"})]
 EnvFromSource = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.EnvFromSource"})]
 SecretKeySelector = Annotated[dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.SecretKeySelector"})]
+ConfigMapKeySelector = Annotated[
+    dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.ConfigMapKeySelector"})
+]
 ResourceRequirements = Annotated[
     dict[str, Any], Meta(extra_json_schema={EMBED: "io.k8s.api.core.v1.ResourceRequirements"})
 ]

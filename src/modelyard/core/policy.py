@@ -55,6 +55,8 @@ class Policy(Struct, frozen=True):
     remote_hosts: tuple[str, ...] = ()
     """Host names, addresses and CIDRs that the operator may connect to although they are not public."""
     intel_gpu_resource: str = "gpu.intel.com/i915"
+    namespace: str = ""
+    """The only namespace that the operator serves; empty: all of them."""
     door: bool = False
     """Whether each namespace with models gets one address for all of them."""
 

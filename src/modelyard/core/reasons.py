@@ -64,6 +64,10 @@ class Reason(StrEnum):
     NOTHING_TO_RUN = "NothingToRun"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
     REFERENCE_UNFIT = "ReferenceUnfit"
+    ROUTING_INVALID = "RoutingInvalid"
+    API_NOT_SERVED = "ApiNotServed"
+    CONFIG_MAP_NOT_FOUND = "ConfigMapNotFound"
+    CONFIG_MAP_KEY_MISSING = "ConfigMapKeyMissing"
     MODEL_NOT_FOUND = "ModelNotFound"
     MODEL_INVALID = "ModelInvalid"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason, not a password
@@ -118,6 +122,7 @@ class Reason(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     NO_ANSWER = "NoAnswer"
     BAD_ANSWER = "BadAnswer"
+    PROVIDER_FAILING = "ProviderFailing"
 
     # The source of weights could not be checked
     UPSTREAM_UNREACHABLE = "UpstreamUnreachable"
@@ -141,6 +146,10 @@ PROBLEMS: Final = frozenset(
         Reason.NOTHING_TO_RUN,
         Reason.REFERENCE_NOT_FOUND,
         Reason.REFERENCE_UNFIT,
+        Reason.ROUTING_INVALID,
+        Reason.API_NOT_SERVED,
+        Reason.CONFIG_MAP_NOT_FOUND,
+        Reason.CONFIG_MAP_KEY_MISSING,
         Reason.MODEL_INVALID,
         Reason.MODEL_NOT_FOUND,
         Reason.SECRET_NOT_FOUND,
@@ -184,6 +193,7 @@ PROBLEMS: Final = frozenset(
         Reason.UNAUTHORIZED,
         Reason.NO_ANSWER,
         Reason.BAD_ANSWER,
+        Reason.PROVIDER_FAILING,
         Reason.FINALIZER_SKIPPED,
         Reason.INTERNAL_ERROR,
     }

@@ -7,6 +7,7 @@ from modelyard.core.policy import Policy
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import DOOR
+from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
@@ -19,6 +20,7 @@ ALL = (
     MODEL_DEPLOYMENT,
     ZERFOO_INFERENCE_SERVICE,
     AGENT,
+    GATEWAY,
 )
 """The kinds that users write, each with its CRD."""
 

@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from modelyard.core import names
 from modelyard.core.conditions import Problem, Truth, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Named
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kinds.shared.door_models import door_model
+from modelyard.kinds.zerfooinferenceservice.api import PORT as ZERFOO_PORT
+from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Resource
     from modelyard.kinds.contract import Seen
 
+SERVICE_PORT: Final = 8080
+"""The port of the Service of an InferenceService that names none."""
 NAME_PATTERN: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
 
@@ -31,15 +36,16 @@ class ServiceRef(Struct, frozen=True, rename="camel"):
     """An object of the same namespace that serves a model."""
 
     name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
-    kind: Annotated[Literal["InferenceService"], Meta(description="Its kind.")] = "InferenceService"
+    kind: Annotated[Literal["InferenceService", "ZerfooInferenceService"], Meta(description="Its kind.")] = (
+        "InferenceService"
+    )
 
 
 class ServedModel(Struct, frozen=True):
     """A model and where it is served, as the status of the object that serves it tells."""
 
     url: str
-    """The base URL of OpenAI's API inside the cluster, such as `http://chat.default.svc.cluster.local:8080/v1`; empty:
-    it has no address yet."""
+    """The base URL of OpenAI's API inside the cluster, such as `http://chat.default.svc.cluster.local:8080/v1`."""
     model: str
     """A name under which its server takes requests for the model."""
     ready: bool
@@ -50,7 +56,7 @@ class ResolvedService(Struct, frozen=True):
     """What a reference leads to: a model, or a problem, or both while no pod answers yet."""
 
     served: ServedModel | None
-    """None: there is no such object, it has no address yet, or it cannot be used."""
+    """None: there is no such object, or it cannot be used."""
     problem: Problem | None
     """Why it does not answer (yet); None: it does."""
 
@@ -59,14 +65,30 @@ def _of_inference_service(stored: Stored) -> ServedModel | None:
     known, status = door_model(stored), stored.status
     if known is None:
         return None
-    at = urlsplit(str(status.get("endpoint", "")))
-    url = f"{at.scheme}://{at.netloc}{known.path}" if at.netloc else ""
+    origin = _origin(str(status.get("endpoint", ""))) or _expected_origin(stored)
     name = known.service.name if known.takes_own_name else known.aliases[0]
-    return ServedModel(url, name, _is_available(stored))
+    return ServedModel(f"{origin}{known.path}", name, _holds(stored, "Available"))
+
+
+def _of_zerfoo(stored: Stored) -> ServedModel:
+    host = names.service_host(f"{stored.meta.name}-svc", stored.meta.namespace)
+    return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", str(stored.spec["modelRef"]), _holds(stored, "PrimaryReady"))
+
+
+def _origin(url: str) -> str:
+    at = urlsplit(url)
+    return f"{at.scheme}://{at.netloc}" if at.netloc else ""
+
+
+def _expected_origin(stored: Stored) -> str:
+    """Return where the Service of an InferenceService is going to be, so that nothing has to wait for its status."""
+    port = (stored.spec.get("endpoint") or {}).get("port", SERVICE_PORT)
+    return f"http://{names.service_host(stored.meta.name.replace('.', '-'), stored.meta.namespace)}:{port}"
 
 
 _SERVED_BY: Final[dict[str, tuple[Resource, Callable[[Stored], ServedModel | None]]]] = {
     "InferenceService": (INFERENCE_SERVICE, _of_inference_service),
+    "ZerfooInferenceService": (ZERFOO, _of_zerfoo),
 }
 """The kinds that serve models: their resource, and how their status is read. None: it speaks another protocol."""
 
@@ -109,8 +131,8 @@ def resolve_service(ref: ServiceRef, field: str, seen: Seen) -> ResolvedService:
         f"{what} has no pod that answers",
         f"wait, or see `kubectl describe {ref.kind.lower()} {ref.name}`",
     )
-    return ResolvedService(served if served.url else None, None if served.url and served.ready else awaited)
+    return ResolvedService(served, None if served.ready else awaited)
 
 
-def _is_available(stored: Stored) -> bool:
-    return stored_condition(stored.status, "Available").get("status") == Truth.TRUE
+def _holds(stored: Stored, condition: str) -> bool:
+    return stored_condition(stored.status, condition).get("status") == Truth.TRUE

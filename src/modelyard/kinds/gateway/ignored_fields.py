@@ -1,0 +1,35 @@
+"""The condition FieldsIgnored: which fields of a Gateway have no effect, or not the expected one, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.conditions import Condition, condition
+from modelyard.core.reasons import Reason
+from modelyard.kinds.gateway.blocks import HealthCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.gateway.api import GatewaySpec
+    from modelyard.kinds.gateway.decide import GatewayDecision
+
+FIELDS_IGNORED: Final = "FieldsIgnored"
+
+
+def fields_ignored(spec: GatewaySpec, decision: GatewayDecision) -> Condition:
+    """Return the condition about fields without effect. The gateway serves all the same."""
+    if message := ". ".join(_ignored(spec, decision)):
+        return condition(FIELDS_IGNORED, True, Reason.FIELD_IGNORED, message)
+    return condition(FIELDS_IGNORED, False, Reason.ALL_FIELDS_USED, "all fields that are set have an effect")
+
+
+def _ignored(spec: GatewaySpec, decision: GatewayDecision) -> Iterator[str]:
+    if unknown := sorted({one.name for one in decision.providers if not one.known}):
+        names = ", ".join(unknown)
+        yield f"spec.providers: the gateway knows no provider {names}; its variables are passed on, and offer no model"
+    checks = [server.health_check for server in spec.mcp.servers] if spec.mcp.enabled else []
+    if any(check.path != HealthCheck().path for check in checks):
+        yield "spec.mcp.servers: healthCheck.path has no effect, because the gateway asks by MCP; remove it"
+    if len({(check.enabled, check.interval) for check in checks}) > 1:
+        yield "spec.mcp.servers: the gateway has one health check for all servers; give all of them the same"
