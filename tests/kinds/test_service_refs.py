@@ -11,6 +11,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Seen
 from modelyard.kinds.inferenceservice.api import RESOURCE
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.kinds.shared.gateway_refs import GATEWAY, GatewayRef, ResolvedGateway, read_gateway, resolve_gateway
 from modelyard.kinds.shared.service_refs import (
     ResolvedService,
@@ -98,6 +99,18 @@ def test_a_zerfoo_service_is_an_address_and_a_model_too():
     stored = Stored.from_dict(ZERFOO, {"metadata": meta, "spec": {"modelRef": "gemma-3-1b"}, "status": status})
     expected = ServedModel("http://chat-svc.default.svc.cluster.local:8080/v1", "gemma-3-1b", ready=True)
     assert served_model(stored) == expected
+
+
+def test_a_model_deployment_is_known_by_its_endpoint():
+    meta, ref = {"name": "chat", "namespace": "default"}, ServiceRef("chat", kind="ModelDeployment")
+    body = {"metadata": meta, "spec": {"modelName": "gemma"}, "status": {"endpoint": ENDPOINT, "conditions": AVAILABLE}}
+    expected = ServedModel("http://chat.default.svc.cluster.local:8080/v1", "gemma", ready=True)
+    assert served_model(Stored.from_dict(MODEL_DEPLOYMENT, body)) == expected
+    new = Stored.from_dict(MODEL_DEPLOYMENT, {**body, "status": {}})
+    found = resolve_service(ref, FIELD, Seen(NOW, found={read_service(ref): {new.meta.key: new}}))
+    assert found.served is None
+    assert found.problem
+    assert found.problem.reason is Reason.REFERENCE_NOT_READY
 
 
 @pytest.mark.parametrize(

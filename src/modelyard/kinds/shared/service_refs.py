@@ -16,6 +16,7 @@ from modelyard.core.conditions import Problem, Truth, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Named
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.kinds.shared.door_models import door_model
 from modelyard.kinds.zerfooinferenceservice.api import PORT as ZERFOO_PORT
 from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
@@ -36,16 +37,17 @@ class ServiceRef(Struct, frozen=True, rename="camel"):
     """An object of the same namespace that serves a model."""
 
     name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
-    kind: Annotated[Literal["InferenceService", "ZerfooInferenceService"], Meta(description="Its kind.")] = (
-        "InferenceService"
-    )
+    kind: Annotated[
+        Literal["InferenceService", "ModelDeployment", "ZerfooInferenceService"], Meta(description="Its kind.")
+    ] = "InferenceService"
 
 
 class ServedModel(Struct, frozen=True):
     """A model and where it is served, as the status of the object that serves it tells."""
 
     url: str
-    """The base URL of OpenAI's API inside the cluster, such as `http://chat.default.svc.cluster.local:8080/v1`."""
+    """The base URL of OpenAI's API inside the cluster, such as `http://chat.default.svc.cluster.local:8080/v1`; empty:
+    it has no address yet."""
     model: str
     """A name under which its server takes requests for the model."""
     ready: bool
@@ -56,7 +58,7 @@ class ResolvedService(Struct, frozen=True):
     """What a reference leads to: a model, or a problem, or both while no pod answers yet."""
 
     served: ServedModel | None
-    """None: there is no such object, or it cannot be used."""
+    """None: there is no such object, it has no address yet, or it cannot be used."""
     problem: Problem | None
     """Why it does not answer (yet); None: it does."""
 
@@ -68,6 +70,12 @@ def _of_inference_service(stored: Stored) -> ServedModel | None:
     origin = _origin(str(status.get("endpoint", ""))) or _expected_origin(stored)
     name = known.service.name if known.takes_own_name else known.aliases[0]
     return ServedModel(f"{origin}{known.path}", name, _holds(stored, "Available"))
+
+
+def _of_model_deployment(stored: Stored) -> ServedModel:
+    origin = _origin(str(stored.status.get("endpoint", "")))
+    url = f"{origin}/v1" if origin else ""
+    return ServedModel(url, str(stored.spec["modelName"]), _holds(stored, "Available"))
 
 
 def _of_zerfoo(stored: Stored) -> ServedModel:
@@ -88,6 +96,7 @@ def _expected_origin(stored: Stored) -> str:
 
 _SERVED_BY: Final[dict[str, tuple[Resource, Callable[[Stored], ServedModel | None]]]] = {
     "InferenceService": (INFERENCE_SERVICE, _of_inference_service),
+    "ModelDeployment": (MODEL_DEPLOYMENT, _of_model_deployment),
     "ZerfooInferenceService": (ZERFOO, _of_zerfoo),
 }
 """The kinds that serve models: their resource, and how their status is read. None: it speaks another protocol."""
@@ -131,7 +140,7 @@ def resolve_service(ref: ServiceRef, field: str, seen: Seen) -> ResolvedService:
         f"{what} has no pod that answers",
         f"wait, or see `kubectl describe {ref.kind.lower()} {ref.name}`",
     )
-    return ResolvedService(served, None if served.ready else awaited)
+    return ResolvedService(served if served.url else None, None if served.url and served.ready else awaited)
 
 
 def _holds(stored: Stored, condition: str) -> bool:
