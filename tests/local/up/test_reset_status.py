@@ -51,6 +51,7 @@ OBJECTS: tuple[dict[str, Any], ...] = (
         **META,
         "spec": {"modelName": "a", "modelSource": "https://example.com/a.gguf"},
     },
+    {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": "Agent", **META, "spec": {"image": "calendar"}},
 )
 
 
@@ -102,12 +103,15 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
     statuses: dict[str, dict[str, Any]] = {
         "inferenceservice": {"phase": "Ready", "readyReplicas": 1},
         "mcp": {"ready": True},
+        "agent": {"ready": True},
         "model": {"phase": "Ready"},
         "modeldeployment": {"phase": "Running", "readyPods": 1},
     }
     await kubectl("apply", here, "-f", "-", input=yaml.safe_dump_all([*OBJECTS, deployment("served")]))
+    types = {"agent": ("Ready", "CardFetched")}
     for kind, fields in statuses.items():
-        conditions = [{"type": name, "reason": "Ready", "message": "", **TRUE} for name in ("Ready", "Other")]
+        stated = types.get(kind, ("Ready", "Other"))
+        conditions = [{"type": name, "reason": "Ready", "message": "", **TRUE} for name in stated]
         status = json.dumps({"status": {**fields, "conditions": conditions}})
         await kubectl("patch", kind, "served", here, "--subresource=status", "--type=merge", f"--patch={status}")
     ready = json.dumps({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}})
@@ -127,5 +131,6 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
         "Deploying 0 Ready=False Other=True "
     )
     assert await read("mcp", "{.status.ready} " + truths) == "false Ready=False Other=True "
+    assert await read("agent", "{.status.ready} " + truths) == "false Ready=False CardFetched=Unknown "
     assert await read("model", "{.status.phase} " + truths) == "Ready Ready=True Other=True "
     assert await read("deployment", "{.status.readyReplicas}{.status.availableReplicas}") == ""

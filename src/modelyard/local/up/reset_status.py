@@ -37,7 +37,7 @@ _REPLICA_SET: Final = Resource("apps", "v1", "ReplicaSet", "replicasets")
 _BY_CONTROLLER: Final = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 _MESSAGE: Final = "its processes are started again"
 _OF_PODS: Final = dict.fromkeys(("Ready", "ContainersReady"), Truth.FALSE)
-# `Responding` as well: the operator takes the last answer of an MCP server for that of the same pods.
+# `Responding` and `CardFetched` as well: the operator takes the last answer of a server for that of the same pods.
 _OF_OBJECTS: Final = {
     "Ready": Truth.FALSE,
     "Available": Truth.FALSE,
@@ -46,6 +46,7 @@ _OF_OBJECTS: Final = {
     "TrafficSplit": Truth.FALSE,
     "Progressing": Truth.TRUE,
     "Responding": Truth.UNKNOWN,
+    "CardFetched": Truth.UNKNOWN,
 }
 
 
