@@ -10,6 +10,7 @@ from modelyard.core.resources import DEPLOYMENT, SERVICE, Key
 
 FIXED = Replicas(3)
 SCALED = Replicas(1, autoscaled=True, at_least=2)
+SINGLE = Replicas(1, fixed=True)
 OFF = Replicas(0, autoscaled=True, at_least=2)
 
 
@@ -45,6 +46,9 @@ def test_a_new_child_starts_with(replicas: Replicas, number: int, recorded: str)
         pytest.param(SCALED, "0", 0, 2, id="an autoscaler cannot start from zero by itself"),
         pytest.param(OFF, "auto", 9, 0, id="switched off under an autoscaler"),
         pytest.param(OFF, "0", 0, None, id="and left there"),
+        pytest.param(SINGLE, "1", 3, 1, id="a second pod would do harm"),
+        pytest.param(SINGLE, "1", 0, 1, id="and so would none"),
+        pytest.param(SINGLE, "1", 1, None, id="one is right"),
     ],
 )
 def test_the_number_is_changed_to(replicas: Replicas, before: str, live: int, number: int | None):

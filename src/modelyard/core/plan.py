@@ -23,6 +23,8 @@ class Replicas(Struct, frozen=True):
     wanted: int
     autoscaled: bool = False
     at_least: int = 0
+    fixed: bool = False
+    """Whether the number is put back when another client changes it: a second pod would do harm."""
 
     @property
     def at_creation(self) -> int:
@@ -40,9 +42,9 @@ class Replicas(Struct, frozen=True):
         """Return the number to scale to; None: leave it alone.
 
         `before` is what the annotation records, `live` the current number. While the record is unchanged, the number
-        belongs to the client that scaled last: an autoscaler, ours or another one, or a user.
+        belongs to the client that scaled last: an autoscaler, ours or another one, or a user. A fixed one is ours.
         """
-        if before == self.recorded:
+        if before == self.recorded and not self.fixed:
             return None
         if self.autoscaled and self.wanted > 0:
             return self.at_creation if live == 0 else None

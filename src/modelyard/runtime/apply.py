@@ -147,7 +147,7 @@ class Applier:
         self._cache_read(live)
         body = _with_stored_owner(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
-            difference = first_difference(body, live.to_dict())
+            difference = first_difference(body, live.to_dict()) or _scaled_away(child, live)
             if difference is None:
                 return live
             if warning := self._drift.begin_repair(live, difference):
@@ -278,6 +278,13 @@ async def _failure(step: Awaitable[None]) -> Outcome | None:
     except KubeError as error:
         return outcome_of_error(error)
     return None
+
+
+def _scaled_away(child: Child, live: Stored) -> str | None:
+    """Return the path of the number of pods if another client changed one that is fixed; None: it may stay."""
+    if child.replicas is None or not child.replicas.fixed:
+        return None
+    return "spec.replicas" if live.spec.get("replicas", 1) != child.replicas.wanted else None
 
 
 def full_body(owner: Stored, child: Child) -> Json:
