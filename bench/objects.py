@@ -16,6 +16,7 @@ from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
+from modelyard.kinds.orchestrator import ORCHESTRATOR
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 if TYPE_CHECKING:
@@ -68,6 +69,20 @@ AGENTS = Subject(
     },
     edit=lambda mark: {"spec": {"env": [{"name": "REGION", "value": mark}]}},
 )
+BOTS = Subject(
+    name="orchestrator",
+    kind=ORCHESTRATOR,
+    spec={
+        "image": "registry.example.com/cli:1.0",
+        # Without a token, which each would need for itself: it plans tasks.
+        "channels": {"telegram": {"enabled": False, "tokenSecretRef": {"name": "bot", "key": "token"}}},
+        "gateway": {"url": "http://gateway:8080"},
+        "agent": {"model": "openai/small"},
+        "tools": {"enabled": True, "schedule": True},
+        "a2a": {"enabled": True, "serviceDiscovery": {"enabled": True}},
+    },
+    edit=lambda mark: {"spec": {"agent": {"systemPrompt": mark}}},
+)
 SERVICES = Subject(
     name="inferenceservice",
     kind=INFERENCE_SERVICE,
@@ -118,7 +133,7 @@ GATEWAYS = Subject(
     },
     edit=lambda mark: {"spec": {"providers": [{"name": "ollama", "env": [{"name": "MARK", "value": mark}]}]}},
 )
-SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, SERVICES, DEPLOYMENTS, ZERFOOS, GATEWAYS)}
+SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, BOTS, SERVICES, DEPLOYMENTS, ZERFOOS, GATEWAYS)}
 
 
 def key(number: int) -> Key:

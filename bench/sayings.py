@@ -12,6 +12,7 @@ from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.model import MODEL
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
+from modelyard.kinds.orchestrator import ORCHESTRATOR
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 if TYPE_CHECKING:
@@ -70,6 +71,17 @@ def _agent_ready() -> Json:
         "skillsNames": "add, echo",
     }
     return {"ready": True, "card": card, "checkedTemplate": "0" * 16, "conditions": told}
+
+
+def _bot_created() -> Json:
+    told = conditions(("Available", "False"), ("Discovered", "True"), ("Ready", "False"))
+    none = {"discoveredAgents": [], "discoveredAgentCount": 0, "discoveredMCPs": [], "discoveredMCPCount": 0}
+    return {"ready": False, **none, "observedGeneration": 1, "conditions": told}
+
+
+def _bot_ready() -> Json:
+    told = conditions(("Available", "True"), ("Discovered", "True"), ("Ready", "True"))
+    return {"ready": True, "conditions": told}
 
 
 def _model_ready() -> Json:
@@ -186,6 +198,7 @@ AT_ONCE = {
     AGENT.name: _agent_created,
     MCP.name: _mcp_created,
     MODEL.name: _model_ready,
+    ORCHESTRATOR.name: _bot_created,
     INFERENCE_SERVICE.name: _service_created,
     ZERFOO_INFERENCE_SERVICE.name: _zerfoo_created,
     GATEWAY.name: _gateway_created,
@@ -202,5 +215,6 @@ WHEN_AVAILABLE = {
     INFERENCE_SERVICE.name: (_service_ready,),
     ZERFOO_INFERENCE_SERVICE.name: (_zerfoo_ready,),
     GATEWAY.name: (_gateway_available, _gateway_ready),
+    ORCHESTRATOR.name: (_bot_ready,),
 }
 """What is said, one after the other, when its pods are ready."""

@@ -26,7 +26,7 @@ from modelyard.kinds import ALL
 from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
 from modelyard.manifests import rbac
-from tests.support import agents, gateways
+from tests.support import agents, gateways, orchestrators
 from tests.support.mcps import condition, create, edit, says, until_ready
 from tests.support.operators import NAMESPACE, running_operator
 from tests.support.services import (
@@ -77,6 +77,7 @@ async def test_every_right_is_used_and_none_is_missing(
         await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
         await _run_an_agent(cluster.controlplane.admin, namespace, recorder)
         await _expose_a_gateway(cluster.controlplane.admin, namespace, recorder)
+        await _run_a_bot(cluster.controlplane.admin, namespace, recorder)
         with suppress(TimeoutError):
             async with asyncio.timeout(30):
                 while _unused(await operator.metrics()) != UNUSED:
@@ -206,3 +207,13 @@ async def _expose_a_gateway(admin: RawClient, namespace: str, recorder: Recorder
 
 def _ready(item: Json | None) -> str:
     return str(condition(item, "Ready").get("message", ""))
+
+
+async def _run_a_bot(admin: RawClient, namespace: str, recorder: Recorder) -> None:
+    """Let a ConfigMap be created, changed and deleted."""
+    await orchestrators.create(admin, namespace, a2a=orchestrators.SEARCH)
+    await orchestrators.until_ready(recorder, namespace)
+    search = {**orchestrators.SEARCH, "agents": ["http://one:8080"]}
+    await orchestrators.until_ready(recorder, namespace, after=await orchestrators.edit(admin, namespace, a2a=search))
+    await orchestrators.edit(admin, namespace, a2a={"enabled": False})
+    await recorder.wait_for(CONFIG_MAP, namespace, "helper-agents", lambda item: item is None)

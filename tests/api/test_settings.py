@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 from modelyard.cli.verbs import app
 from modelyard.core.resources import DEPLOYMENT, VOLUME_CLAIM
 from modelyard.core.source import cache_key
+from modelyard.kinds.orchestrator import ORCHESTRATOR
 from modelyard.local.ports import free_ports
+from tests.support import orchestrators
+from tests.support.mcps import condition
 from tests.support.operators import health, modelyard
 from tests.support.services import CLAIM, SOURCE, create_pair, downloader, engine, until_model, until_service
 
@@ -147,3 +150,19 @@ def _volume(deployment: Json, name: str) -> Json:
     (found,) = (dict(volume) for volume in volumes if volume["name"] == name)
     del found["name"]
     return found
+
+
+async def test_an_operator_of_one_namespace_says_that_it_may_not_look_elsewhere(
+    cluster: Cluster, namespace: str, recorder: Recorder, installed: Path
+) -> None:
+    search = {"enabled": True, "serviceDiscovery": {"enabled": True, "namespace": "elsewhere"}}
+    async with running(installed, namespace):
+        await orchestrators.create(cluster.controlplane.admin, namespace, a2a=search)
+        found = await recorder.wait_for(
+            ORCHESTRATOR.resource,
+            namespace,
+            "helper",
+            lambda item: condition(item, "Available").get("status") == "True",
+        )
+    assert condition(found, "Discovered")["reason"] == condition(found, "Ready")["reason"] == "Forbidden"
+    assert f"serves only the namespace {namespace}" in condition(found, "Ready")["message"]

@@ -44,7 +44,7 @@ async def toys(cluster: Cluster, installed: Path) -> AsyncIterator[None]:
 @pytest.fixture
 async def recorder(cluster: Cluster, installed: Path, toys: None, namespace: str) -> AsyncIterator[Recorder]:
     """The history of the namespace, that of toys included; what must always hold is checked at the end."""
-    watched = (*watched_resources(), *(resource for resource, _ in TOY.children), TOY.resource)
+    watched = dict.fromkeys((*watched_resources(), *(resource for resource, _ in TOY.children), TOY.resource))
     async with recording(cluster.controlplane.admin, watched, namespace) as running:
         yield running
     running.assert_invariants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -11,8 +12,19 @@ from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE, SERVI
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.orchestrator import ORCHESTRATOR
 from modelyard.local.raw_client import RawClient
-from tests.support import agents, beacons, gateways, mcps, modeldeployments, operator_main, services, zerfoos
+from tests.support import (
+    agents,
+    beacons,
+    gateways,
+    mcps,
+    modeldeployments,
+    operator_main,
+    orchestrators,
+    services,
+    zerfoos,
+)
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.support.zerfoos import ZERFOOS
@@ -60,6 +72,16 @@ A2A_AGENT = Subject(
     reasons=frozenset({"Starting", "WaitingForAnswer", "Ready"}),
     create=agents.create,
     until_ready=agents.until_ready,
+)
+BOT = Subject(
+    resource=ORCHESTRATOR.resource,
+    name="helper",
+    children=((CONFIG_MAP, "helper-agents"), (DEPLOYMENT, "helper")),
+    written=(ORCHESTRATOR.resource,),
+    writes=4,
+    reasons=frozenset({"Starting", "Ready"}),
+    create=partial(orchestrators.create, a2a=orchestrators.SEARCH),
+    until_ready=orchestrators.until_ready,
 )
 MODEL_AND_SERVICE = Subject(
     resource=SERVICES,
@@ -120,6 +142,7 @@ ZERFOO = Subject(
 SUBJECTS = {
     "mcp": MCP_SERVER,
     "agent": A2A_AGENT,
+    "bot": BOT,
     "service": MODEL_AND_SERVICE,
     "zerfoo": ZERFOO,
     "deployment": MODEL_DEPLOYMENT,

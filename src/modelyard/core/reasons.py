@@ -30,6 +30,8 @@ class Reason(StrEnum):
     WEIGHTS_LOADED = "WeightsLoaded"
     PROMOTED = "Promoted"
     ROUTE_ACCEPTED = "RouteAccepted"
+    AGENTS_DISCOVERED = "AgentsDiscovered"
+    MCPS_DISCOVERED = "MCPsDiscovered"
 
     # On the way
     STARTING = "Starting"
@@ -72,6 +74,8 @@ class Reason(StrEnum):
     MODEL_INVALID = "ModelInvalid"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason, not a password
     SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105 - a reason, not a password
+    TOKEN_IN_USE = "TokenInUse"  # noqa: S105 - a reason, not a password
+    CHANNELS_AND_RECEIVER_ENABLED = "ChannelsAndReceiverEnabled"
     NAME_CONFLICT = "NameConflict"
     CHILD_REFUSED = "ChildRefused"
     FIELD_NOT_KEPT = "FieldNotKept"
@@ -154,6 +158,7 @@ PROBLEMS: Final = frozenset(
         Reason.MODEL_NOT_FOUND,
         Reason.SECRET_NOT_FOUND,
         Reason.SECRET_KEY_MISSING,
+        Reason.TOKEN_IN_USE,
         Reason.NAME_CONFLICT,
         Reason.CHILD_REFUSED,
         Reason.FIELD_NOT_KEPT,

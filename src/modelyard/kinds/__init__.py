@@ -11,6 +11,7 @@ from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
+from modelyard.kinds.orchestrator import ORCHESTRATOR
 from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 
 ALL = (
@@ -21,6 +22,7 @@ ALL = (
     ZERFOO_INFERENCE_SERVICE,
     AGENT,
     GATEWAY,
+    ORCHESTRATOR,
 )
 """The kinds that users write, each with its CRD."""
 

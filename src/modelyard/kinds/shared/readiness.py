@@ -1,6 +1,6 @@
 """The conditions of an object whose pods serve and answer a check: Available, the answer, and Ready from both.
 
-Pure. MCP and Agent state their conditions with it.
+Pure. MCP and Agent state their conditions with it, and Orchestrator the first of them.
 """
 
 from __future__ import annotations

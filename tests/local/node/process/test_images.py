@@ -58,6 +58,15 @@ def test_a_rule_matches_the_repository_and_its_mirrors_only() -> None:
     assert not matches("llama.cpp", "not-llama.cpp")
 
 
+def test_the_cli_of_the_gateway_is_infer_whatever_its_daemon_is_called() -> None:
+    image = "ghcr.io/inference-gateway/cli:latest"
+    found = _table("infer").resolve(image, ())
+    assert found
+    assert (found.program, found.rest) == (("/usr/bin/infer",), ())
+    with pytest.raises(NoProgram, match="infer is on the PATH"):
+        _table().resolve(image, ())
+
+
 def test_llama_server_on_the_path_is_preferred_and_ours_is_the_fallback() -> None:
     found = _table("llama-server").resolve(LLAMA, ())
     fallback = _table().resolve(LLAMA, ("/app/llama-server", "-v"))

@@ -130,6 +130,11 @@ BUILT_IN: Final = (
         port_flag="--port",
         install="install text-generation-inference so that text-generation-launcher is on the PATH",
     ),
+    Rule(
+        "inference-gateway/cli",
+        ("infer",),
+        install="install the CLI of the inference gateway so that infer is on the PATH",
+    ),
 )
 
 

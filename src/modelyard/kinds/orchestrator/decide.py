@@ -1,0 +1,80 @@
+"""What plan and status of an Orchestrator both go by: what was found, and whether the bot may run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.core.reasons import Reason
+from modelyard.kinds.orchestrator import discovered, rivals
+from modelyard.kinds.orchestrator.discovered import ConfigFile, Place
+
+if TYPE_CHECKING:
+    from modelyard.kinds.contract import Every, Object, Seen
+    from modelyard.kinds.orchestrator.api import OrchestratorSpec
+
+
+class Search(Struct, frozen=True):
+    """What was looked for by labels, and found."""
+
+    found: tuple[Place, ...] = ()
+    problem: Problem | None = None
+    """Why it cannot be looked for; None: it can."""
+
+
+class OrchestratorDecision(Struct, frozen=True):
+    """What was found, and whether the bot may run."""
+
+    agents: Search | None
+    """None: no Agents are looked for."""
+    servers: Search | None
+    """None: no MCP objects are looked for."""
+    agent_urls: tuple[str, ...]
+    """All agents, listed and found."""
+    files: tuple[ConfigFile, ...]
+    """The files of the CLI."""
+    stopped: Problem | None
+    """Why no pod may run; None: one should."""
+
+
+def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDecision:
+    """Return what plan and status go by."""
+    spec = orchestrator.spec
+    agents = _search(discovered.agents(orchestrator), "spec.a2a.serviceDiscovery", seen)
+    servers = _search(discovered.servers(orchestrator), "spec.mcp.serviceDiscovery", seen)
+    listed = spec.a2a.agents if spec.a2a.enabled else ()
+    all_agents = discovered.merged("static-agent", listed, agents.found if agents else ())
+    files = [discovered.agents_file(all_agents)] if agents else []
+    if spec.mcp.enabled and (spec.mcp.servers or servers):
+        all_servers = discovered.merged("static-mcp", spec.mcp.servers, servers.found if servers else ())
+        files.append(discovered.servers_file(all_servers))
+    return OrchestratorDecision(
+        agents=agents,
+        servers=servers,
+        agent_urls=tuple(place.url for place in all_agents),
+        files=tuple(files),
+        stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen),
+    )
+
+
+def _search(read: Every[Place] | None, field: str, seen: Seen) -> Search | None:
+    if read is None:
+        return None
+    if problem := discovered.may_not_look(read, seen.policy, field):
+        return Search(problem=problem)
+    return Search(tuple(sorted(seen.every(read).values())))
+
+
+def nothing_to_do(spec: OrchestratorSpec) -> Problem | None:
+    """Return a problem if the daemon would end at once, as it neither listens nor plans tasks; None: it does."""
+    schedules = spec.tools.enabled and spec.tools.schedule
+    beats = any(entry.get("name") == "INFER_HEARTBEAT_ENABLED" for entry in spec.env)
+    if spec.channels.telegram.enabled or schedules or beats:
+        return None
+    return Problem(
+        Reason.NOTHING_TO_RUN,
+        "neither spec.channels.telegram nor spec.tools.schedule is enabled, and the daemon needs one of them",
+        "enable one of them, or delete this object",
+    )

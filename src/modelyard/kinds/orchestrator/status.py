@@ -1,0 +1,129 @@
+"""The status of an Orchestrator: Available (its pod), what was found, what has no effect, and Ready."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import DEPLOYMENT
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.orchestrator.api import OrchestratorStatus
+from modelyard.kinds.shared import readiness, workloads
+
+if TYPE_CHECKING:
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.orchestrator.api import OrchestratorSpec, Telemetry
+    from modelyard.kinds.orchestrator.decide import OrchestratorDecision, Search
+
+DISCOVERED: Final = "Discovered"
+MCPS_DISCOVERED: Final = "MCPsDiscovered"
+PORT_CONTENTION: Final = "ReceiverPortContention"
+FIELDS_IGNORED: Final = "FieldsIgnored"
+
+_GRPC: Final = "grpc"
+_DEAF: Final = "; it answers no user until spec.channels.telegram.allowedUsersSecretRef names some"
+_ALLOWED_USERS: Final = "INFER_CHANNELS_TELEGRAM_ALLOWED_USERS"
+
+
+def summarise(
+    orchestrator: Object[OrchestratorSpec], seen: Seen, outcome: Outcome, decision: OrchestratorDecision
+) -> OrchestratorStatus:
+    """Return the status of one Orchestrator."""
+    rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
+    pod = available(orchestrator.spec, seen, rollout, decision.stopped)
+    ready = overall(orchestrator.spec, outcome, rollout, pod, decision)
+    agents, servers = _urls(decision.agents), _urls(decision.servers)
+    return OrchestratorStatus(
+        ready=ready.status is Truth.TRUE,
+        discovered_agents=agents,
+        discovered_agent_count=len(agents),
+        discovered_mcps=servers,
+        discovered_mcp_count=len(servers),
+        conditions=(
+            pod,
+            *found(DISCOVERED, decision.agents, Reason.AGENTS_DISCOVERED, "agents"),
+            *found(MCPS_DISCOVERED, decision.servers, Reason.MCPS_DISCOVERED, "tool servers"),
+            *port_contention(orchestrator.spec),
+            *ignored(orchestrator.spec.telemetry),
+            ready,
+        ),
+    )
+
+
+def _urls(search: Search | None) -> tuple[str, ...]:
+    return tuple(sorted({place.url for place in search.found})) if search else ()
+
+
+def available(spec: OrchestratorSpec, seen: Seen, rollout: workloads.Rollout, stopped: Problem | None) -> Condition:
+    """Return the condition Available: whether the pod is ready."""
+    if stopped:
+        return failing("Available", stopped)
+    return readiness.available(seen, rollout, spec.resources, readiness.BY_HAND)
+
+
+def found(kind: str, search: Search | None, reason: Reason, what: str) -> tuple[Condition, ...]:
+    """Return the condition of a search by labels; empty: nothing is looked for."""
+    if search is None:
+        return ()
+    if search.problem:
+        return (failing(kind, search.problem),)
+    return (condition(kind, True, reason, f"{what} found by their labels: {len(search.found)}"),)
+
+
+def port_contention(spec: OrchestratorSpec) -> tuple[Condition, ...]:
+    """Return the condition about the port of the receiver, for which the sessions of a channel compete; empty: none."""
+    if not (spec.telemetry.receiver_port and spec.channels.telegram.enabled):
+        return ()
+    message = "each session of the bot wants the port of the receiver, and only the first gets it"
+    return (condition(PORT_CONTENTION, True, Reason.CHANNELS_AND_RECEIVER_ENABLED, message),)
+
+
+def ignored(telemetry: Telemetry) -> tuple[Condition, ...]:
+    """Return the condition about fields that the CLI has no use for; empty: there are none."""
+    named = unused(telemetry) if telemetry.enabled else []
+    if not named:
+        return ()
+    problem = Problem(
+        Reason.FIELD_IGNORED,
+        f"{' and '.join(named)} without effect: the CLI sends to one collector over HTTP, and serves no metrics",
+        "remove what has no effect",
+    )
+    return (failing(FIELDS_IGNORED, problem, Truth.TRUE),)
+
+
+def unused(telemetry: Telemetry) -> list[str]:
+    """Return the fields of telemetry that the CLI has no use for."""
+    metrics, traces = telemetry.metrics, telemetry.traces.otlp if telemetry.traces else None
+    found = {
+        "spec.telemetry.metrics.enabled": metrics.enabled,
+        "spec.telemetry.metrics.exporter.prometheus": bool(metrics.exporter and metrics.exporter.prometheus),
+        "spec.telemetry.metrics.exporter.otlp.protocol": bool(metrics.otlp and metrics.otlp.protocol == _GRPC),
+        "spec.telemetry.traces.exporter.otlp.protocol": bool(traces and traces.protocol == _GRPC),
+    }
+    return [field for field, is_set in found.items() if is_set]
+
+
+def overall(
+    spec: OrchestratorSpec,
+    outcome: Outcome,
+    rollout: workloads.Rollout,
+    pod: Condition,
+    decision: OrchestratorDecision,
+) -> Condition:
+    """Return the condition Ready: the pod runs, and everything that the spec looks for could be looked for."""
+    searches = (search.problem for search in (decision.agents, decision.servers) if search)
+    problem = outcome.problem or decision.stopped or next((each for each in searches if each), None)
+    if problem:
+        return failing("Ready", problem)
+    if not rollout.complete or rollout.wanted == 0:
+        return condition("Ready", False, Reason(pod.reason), pod.message)
+    return condition("Ready", True, Reason.READY, f"the bot runs{_DEAF if is_deaf(spec) else ''}")
+
+
+def is_deaf(spec: OrchestratorSpec) -> bool:
+    """Return whether the bot refuses every user, as no list of allowed ones is given."""
+    telegram = spec.channels.telegram
+    listed = any(entry.get("name") == _ALLOWED_USERS for entry in spec.env)
+    return telegram.enabled and telegram.allowed_users_secret_ref is None and not listed
