@@ -26,7 +26,7 @@ URL = "http://echo.default.svc.cluster.local:8080"
 @asynccontextmanager
 async def official(**env: str) -> AsyncIterator[Locate]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.a2a_agent", "0",
+        sys.executable, "-m", "tests.support.a2a_agent",
         stdout=asyncio.subprocess.PIPE, env={**os.environ, **env},
     )  # fmt: skip
     assert process.stdout is not None

@@ -1,13 +1,12 @@
-"""An agent made with the official A2A SDK: `python -m tests.support.a2a_agent PORT`, prints its port.
+"""An agent made with the official A2A SDK: `python -m tests.support.a2a_agent`, prints its port.
 
-Like the agents that Modelyard runs, it publishes the URL that its environment tells it.
+Like the agents that Modelyard runs, it listens where its environment says, and publishes the URL that it finds there.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -50,9 +49,9 @@ def card(url: str) -> AgentCard:
     )
 
 
-def main(port: str) -> None:
-    """Listen on the loopback interface; 0 is any port."""
-    listener = socket.create_server(("127.0.0.1", int(port)))
+def main() -> None:
+    """Listen on the loopback interface, at any port, unless told otherwise."""
+    listener = socket.create_server((os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "0"))))
     chosen = listener.getsockname()[1]
     published = card(os.environ.get("A2A_AGENT_URL", f"http://127.0.0.1:{chosen}"))
     handler = DefaultRequestHandler(agent_executor=Echo(), task_store=InMemoryTaskStore(), agent_card=published)
@@ -62,4 +61,4 @@ def main(port: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
