@@ -40,6 +40,7 @@ from tests.support.services import (
     until_pod,
     until_service,
 )
+from tests.support.subjects import MODEL_DEPLOYMENT, ZERFOO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,9 @@ async def test_every_right_is_used_and_none_is_missing(
         await _use_everything(cluster, namespace, recorder, kubectl)
         await _prefetch(cluster.controlplane.admin, namespace, recorder)
         await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
+        for subject in (ZERFOO, MODEL_DEPLOYMENT):
+            await subject.create(cluster.controlplane.admin, namespace)
+            await subject.until_ready(recorder, namespace)
         await _run_an_agent(cluster.controlplane.admin, namespace, recorder)
         await _expose_a_gateway(cluster.controlplane.admin, namespace, recorder)
         await _run_a_bot(cluster.controlplane.admin, namespace, recorder)
