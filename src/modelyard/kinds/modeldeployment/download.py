@@ -166,10 +166,11 @@ def find_problem(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
 
 
 def _pod_due_in(job: Stored, seen: Seen) -> float:
-    """Return the seconds that a Job may still take to create its pod."""
-    if not job.meta.creation_timestamp:
+    """Return the seconds that a Job may still take to create its pod, from when its controller has seen it."""
+    started = str(job.status.get("startTime", ""))
+    if not started:
         return _POD_DUE_SECONDS
-    return _POD_DUE_SECONDS - (seen.now - datetime.fromisoformat(job.meta.creation_timestamp)).total_seconds()
+    return _POD_DUE_SECONDS - (seen.now - datetime.fromisoformat(started)).total_seconds()
 
 
 def failure(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> Problem:

@@ -13,7 +13,7 @@ from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.exitcodes import Code
 from modelyard.core.plan import RequeueAfter
 from modelyard.kinds.contract import Asked
-from modelyard.kinds.shared import fetch_report, pod_problems
+from modelyard.kinds.shared import fetch_report, pod_problems, scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 NEW_POD_SECONDS: Final = 10.0
-"""How long the problems of a new pod are not reported: its volume may be on its way."""
+"""How long the problems of a new pod are not reported."""
+VOLUME_SECONDS: Final = 60.0
+"""How long a new pod may wait for its volume before that is reported: provisioners of clouds take a while."""
 
 _PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
 """Exit codes after which another try would fail in the same way."""
@@ -80,7 +82,8 @@ def recheck_new_pod(pods: Iterable[Stored], now: datetime) -> RequeueAfter | Non
 def _is_new(pod: Stored, now: datetime) -> bool:
     if not pod.meta.creation_timestamp:
         return False
-    return (now - datetime.fromisoformat(pod.meta.creation_timestamp)).total_seconds() < NEW_POD_SECONDS
+    grace = VOLUME_SECONDS if scheduling.waits_for_binding(scheduling.placement_of(pod)) else NEW_POD_SECONDS
+    return (now - datetime.fromisoformat(pod.meta.creation_timestamp)).total_seconds() < grace
 
 
 def progress_line(seen: Seen, pods: Iterable[Stored]) -> Json:
