@@ -13,13 +13,13 @@ from modelyard.core.resources import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
-    HTTP_ROUTE,
     INGRESS,
     POD,
     SERVICE,
     SERVICE_ACCOUNT,
 )
 from modelyard.kinds.gateway import GATEWAY
+from modelyard.kinds.shared.http_route import HTTP_ROUTE
 from modelyard.local.raw_client import RawClientError
 from tests.kinds.cases import differences
 from tests.support import mcps, services
@@ -270,7 +270,7 @@ async def test_without_the_gateway_api_it_runs_and_says_what_is_missing(
     admin = cluster.controlplane.admin
     hosts = {"hostnames": ["api.example.com"]}
     await create(admin, namespace, gatewayAPI={"enabled": True, "httpRoute": hosts})
-    found = await until_says(recorder, namespace, "ApiNotServed")
+    found = await until_says(recorder, namespace, "GatewayAPINotInstalled")
     for resource in (HTTP_ROUTE, API_GATEWAY):
         assert resource.label in condition(found, "Ready")["message"]
     assert condition(found, "Responding")["status"] in ("True", "Unknown")

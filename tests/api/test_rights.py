@@ -12,7 +12,6 @@ from modelyard.core.resources import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
-    HTTP_ROUTE,
     INGRESS,
     JOB,
     LEASE,
@@ -25,6 +24,7 @@ from modelyard.core.source import cache_key
 from modelyard.kinds import ALL
 from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.shared.http_route import HTTP_ROUTE
 from modelyard.manifests import rbac
 from tests.support import agents, gateways, orchestrators
 from tests.support.mcps import condition, create, edit, says, until_ready

@@ -67,7 +67,6 @@ class Reason(StrEnum):
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
     REFERENCE_UNFIT = "ReferenceUnfit"
     ROUTING_INVALID = "RoutingInvalid"
-    API_NOT_SERVED = "ApiNotServed"
     CONFIG_MAP_NOT_FOUND = "ConfigMapNotFound"
     CONFIG_MAP_KEY_MISSING = "ConfigMapKeyMissing"
     MODEL_NOT_FOUND = "ModelNotFound"
@@ -151,7 +150,6 @@ PROBLEMS: Final = frozenset(
         Reason.REFERENCE_NOT_FOUND,
         Reason.REFERENCE_UNFIT,
         Reason.ROUTING_INVALID,
-        Reason.API_NOT_SERVED,
         Reason.CONFIG_MAP_NOT_FOUND,
         Reason.CONFIG_MAP_KEY_MISSING,
         Reason.MODEL_INVALID,

@@ -10,7 +10,6 @@ from modelyard.core.resources import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
-    HTTP_ROUTE,
     INGRESS,
     SERVICE,
     SERVICE_ACCOUNT,
@@ -29,6 +28,7 @@ from modelyard.kinds.gateway.naming import (
 )
 from modelyard.kinds.gateway.routes import routes
 from modelyard.kinds.shared import autoscale, labels, secrets, workloads
+from modelyard.kinds.shared.http_route import HTTP_ROUTE
 from modelyard.kinds.shared.pods import without_empty
 
 if TYPE_CHECKING:

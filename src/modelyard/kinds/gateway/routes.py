@@ -6,17 +6,19 @@ stated: they are custom resources, whose lists are compared whole.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import API_GATEWAY, HTTP_ROUTE
+from modelyard.core.resources import API_GATEWAY
+from modelyard.kinds.contract import Owned
 from modelyard.kinds.gateway.exposure import ParentRef
 from modelyard.kinds.gateway.ingress import ISSUER
 from modelyard.kinds.gateway.naming import child_labels, service_port
-from modelyard.kinds.shared import workloads
+from modelyard.kinds.shared import http_route, workloads
+from modelyard.kinds.shared.http_route import HTTP_ROUTE, ROUTE
 from modelyard.kinds.shared.pods import without_empty
 
 if TYPE_CHECKING:
@@ -26,28 +28,39 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-GROUP: Final = "route"
 _HTTP, _HTTPS = 80, 443
 
 
 def routes(spec: GatewaySpec, name: str, seen: Seen) -> tuple[Child, ...]:
     """Return the route and what it attaches to; empty: none is wanted, or the cluster lacks the Gateway API."""
-    if not spec.gateway_api.enabled or find_problem(spec, seen):
+    if not is_served(spec, seen):
         return ()
     own = () if spec.gateway_api.gateway.parent_refs else (_api_gateway(spec, name),)
     return (*own, _http_route(spec, name))
 
 
 def find_problem(spec: GatewaySpec, seen: Seen) -> Problem | None:
-    """Return a problem if a route is wanted and the cluster does not serve it; None: it does, or none is wanted."""
+    """Return why a route that is wanted leads nowhere; None: it does, as far as is known, or none is wanted."""
+    if not spec.gateway_api.enabled:
+        return None
+    found = seen.one(Owned(HTTP_ROUTE))
+    return _find_missing(spec, seen) or (http_route.find_problem(found, "spec.gatewayAPI") if found else None)
+
+
+def is_served(spec: GatewaySpec, seen: Seen) -> bool:
+    """Return whether a route is wanted, and the cluster serves all that it needs."""
+    return spec.gateway_api.enabled and _find_missing(spec, seen) is None
+
+
+def _find_missing(spec: GatewaySpec, seen: Seen) -> Problem | None:
     needed = (HTTP_ROUTE,) if spec.gateway_api.gateway.parent_refs else (HTTP_ROUTE, API_GATEWAY)
     absent = [resource.label for resource in needed if not seen.serves(resource)]
-    if not spec.gateway_api.enabled or not absent:
+    if not absent:
         return None
     return Problem(
-        Reason.API_NOT_SERVED,
+        Reason.GATEWAY_API_NOT_INSTALLED,
         f"spec.gatewayAPI needs {' and '.join(absent)}, which this cluster does not serve",
-        "install the Gateway API, or use spec.ingress",
+        "install the definitions of Gateway API, or use spec.ingress",
     )
 
 
@@ -64,7 +77,7 @@ def _api_gateway(spec: GatewaySpec, name: str) -> Child:
     child = workloads.child(API_GATEWAY, name, child_labels(name), body)
     if has_tls(spec) and block.tls.issuer:
         child.body["metadata"]["annotations"] = {ISSUER: block.tls.issuer}
-    return replace(child, group=GROUP)
+    return replace(child, group=ROUTE)
 
 
 def _listener(spec: GatewaySpec, name: str, host: str, number: int) -> Json:
@@ -93,7 +106,7 @@ def _http_route(spec: GatewaySpec, name: str) -> Child:
         "hostnames": list(spec.gateway_api.http_route.hostnames),
         "rules": [rule],
     }
-    return replace(workloads.child(HTTP_ROUTE, name, child_labels(name), {"spec": without_empty(body)}), group=GROUP)
+    return replace(workloads.child(HTTP_ROUTE, name, child_labels(name), {"spec": without_empty(body)}), group=ROUTE)
 
 
 def _parent(ref: ParentRef) -> Json:

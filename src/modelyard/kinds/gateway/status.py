@@ -148,7 +148,7 @@ def url(gateway: Object[GatewaySpec], seen: Seen) -> str:
     """Return the URL for clients: by the host of the route, else of the Ingress, else of the Service."""
     spec = gateway.spec
     names = spec.gateway_api.http_route.hostnames
-    if spec.gateway_api.enabled and names and not routes.find_problem(spec, seen):
+    if names and routes.is_served(spec, seen):
         return f"{'https' if routes.has_tls(spec) else 'http'}://{names[0]}"
     if spec.ingress.enabled:
         return f"{'https' if ingress.has_tls(spec) else 'http'}://{ingress.hosts(spec)[0].host}"

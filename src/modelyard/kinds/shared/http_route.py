@@ -82,15 +82,15 @@ def is_accepted(route: Stored | None) -> bool:
     return route is not None and bool(_parents(route)) and find_problem(route) is None and _is_current(route)
 
 
-def find_problem(route: Stored) -> Problem | None:
-    """Return why a Gateway does not follow a route; None: all do, as far as they have said."""
+def find_problem(route: Stored, field: str = "spec.route") -> Problem | None:
+    """Return why a Gateway does not follow the route of a field; None: all do, as far as they have said."""
     for parent in _parents(route):
         for kind in ("Accepted", "ResolvedRefs"):
             said = stored_condition(parent, kind)
             if said.get("status") == "False":
                 gateway = parent.get("parentRef", {}).get("name", "")
                 message = f"the Gateway {gateway} does not follow the HTTPRoute: {said.get('message')}"
-                remedy = "correct spec.route, or let the Gateway allow it"
+                remedy = f"correct {field}, or let the Gateway allow it"
                 return Problem(Reason.ROUTE_NOT_ACCEPTED, message, remedy)
     return None
 
