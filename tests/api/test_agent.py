@@ -9,6 +9,7 @@ import pytest
 from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.agent import AGENT
 from modelyard.local.raw_client import RawClientError
+from tests.support import gateways
 from tests.support.agents import agent, create, edit, until_ready
 from tests.support.mcps import condition, expect_writes, says
 from tests.support.mcpserver import Behaviour, Mood
@@ -181,6 +182,18 @@ async def test_the_manifests_of_the_original_operator_are_taken_as_they_are(
     await until_ready(recorder, namespace)
     service = await admin.get(SERVICE.path(namespace, "calendar"))
     assert [port["name"] for port in service["spec"]["ports"]] == ["http", "metrics"]
+
+
+async def test_a_gateway_in_place_of_a_url_is_waited_for(cluster: Cluster, namespace: str, recorder: Recorder) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace, agent={"llm": {"model": "ollama/small", "gatewayRef": {"name": "edge"}}})
+    await recorder.wait_for(AGENT.resource, namespace, "calendar", says("ReferenceNotFound"))
+    assert not recorder.created(DEPLOYMENT)
+    await gateways.create(admin, namespace)
+    await until_ready(recorder, namespace)
+    env = (await admin.get(DEPLOYMENT.path(namespace, "calendar")))["spec"]["template"]["spec"]["containers"][0]["env"]
+    told = {entry["name"]: entry.get("value") for entry in env}
+    assert told["A2A_AGENT_CLIENT_BASE_URL"] == f"http://edge.{namespace}.svc.cluster.local:8080/v1"
 
 
 @pytest.mark.parametrize(

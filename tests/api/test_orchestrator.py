@@ -199,6 +199,7 @@ async def test_the_manifest_of_the_original_operator_is_taken_as_it_is(
     [
         ({"image": ""}, "spec.image"),
         ({"gateway": {"url": "gateway"}}, "spec.gateway.url"),
+        ({"gateway": {}}, "spec.gateway needs either url or gatewayRef"),
         ({"agent": {"model": ""}}, "spec.agent.model"),
         (
             {"channels": {"telegram": {"enabled": True, "tokenSecretRef": {"key": "token"}}}},

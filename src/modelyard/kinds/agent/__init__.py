@@ -5,6 +5,7 @@ from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVIC
 from modelyard.kinds.agent import api, plan, reads, status
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.shared import service_refs
+from modelyard.kinds.shared.gateway_refs import GATEWAY
 
 AGENT = Kind(
     resource=api.RESOURCE,
@@ -13,7 +14,7 @@ AGENT = Kind(
     reads=reads.reads,
     plan=plan.plan,
     summarise=status.summarise,
-    looks_at=(POD, SECRET, CONFIG_MAP, *service_refs.RESOURCES),
+    looks_at=(POD, SECRET, CONFIG_MAP, GATEWAY, *service_refs.RESOURCES),
     children=(DEPLOYMENT, SERVICE),
     asks=(AgentCard,),
     conditions=("Available", status.CARD_FETCHED, "Ready"),

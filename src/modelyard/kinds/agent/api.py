@@ -20,6 +20,7 @@ from modelyard.core.pod_fields import Image
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
+from modelyard.kinds.shared.gateway_refs import GatewayRef
 from modelyard.kinds.shared.service_refs import ServiceRef
 from modelyard.kinds.shared.telemetry import Metrics, Traces
 
@@ -120,6 +121,9 @@ class Llm(Struct, frozen=True, rename="camel"):
     service_ref: Annotated[
         ServiceRef | None, Meta(description="An object of this namespace that serves the model, instead of baseURL.")
     ] = None
+    gateway_ref: Annotated[GatewayRef | None, Meta(description="A Gateway of this namespace, instead of baseURL.")] = (
+        None
+    )
     model: Annotated[str, Meta(description="The model, as provider/model.", max_length=512, pattern=r"^\S*$")] = ""
     max_tokens: Annotated[Count, Meta(description="The longest answer, in tokens.")] = 4096
     temperature: Annotated[
@@ -285,12 +289,19 @@ _LLM_TLS_RULE = Rule(
     at="spec.agent",
 )
 _ONE_LLM_RULE = Rule(
-    cel="!has(self.serviceRef) || !has(self.baseURL) || self.baseURL == ''",
-    message="spec.agent.llm.baseURL and spec.agent.llm.serviceRef exclude each other: remove one of them",
-    field="spec.agent.llm.serviceRef",
-    holds=lambda spec, _: spec.agent.llm.service_ref is None or not spec.agent.llm.base_url,
+    cel="[has(self.baseURL) && self.baseURL != '', has(self.serviceRef), has(self.gatewayRef)]"
+    ".filter(e, e).size() <= 1",
+    message="spec.agent.llm.baseURL, serviceRef and gatewayRef exclude each other: keep one of them",
+    field="spec.agent.llm.baseURL",
+    holds=lambda spec, _: _ways_to_the_llm(spec.agent.llm) <= 1,
     at="spec.agent.llm",
 )
+
+
+def _ways_to_the_llm(llm: Llm) -> int:
+    return sum((bool(llm.base_url), llm.service_ref is not None, llm.gateway_ref is not None))
+
+
 _KEY_RULE = Rule(
     cel="!has(self.apiKeySecretRef) || (has(self.apiKeySecretRef.name) && self.apiKeySecretRef.name != '')",
     message="spec.agent.llm.apiKeySecretRef.name must name the Secret that holds the API key",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from modelyard.core.objects import Metadata
     from modelyard.kinds.agent.api import AgentSpec, McpClient, Telemetry
+    from modelyard.kinds.agent.llm import LlmPlace
     from modelyard.kinds.contract import Seen
-    from modelyard.kinds.shared.service_refs import ServedModel
 
 Json = dict[str, Any]
 
@@ -35,10 +35,10 @@ NO_KEY = "none"
 _LLM_TLS_FILES = {"tls.crt": "CERT_FILE", "tls.key": "KEY_FILE", "ca.crt": "CA_FILE"}
 
 
-def environment(spec: AgentSpec, meta: Metadata, served: ServedModel | None, seen: Seen) -> list[Json]:
-    """Return all variables; `served` is the model that `llm.serviceRef` leads to, None: it names none."""
-    original = {**_server(spec, meta), **_telemetry(spec.telemetry), **_mcp(spec.mcp), **_llm(spec, served)}
-    yielding = {**_added(spec), **_client_tls(spec, seen), "A2A_AGENT_CLIENT_API_KEY": NO_KEY if served else ""}
+def environment(spec: AgentSpec, meta: Metadata, llm: LlmPlace, seen: Seen) -> list[Json]:
+    """Return all variables; `llm` is where the LLM is."""
+    original = {**_server(spec, meta), **_telemetry(spec.telemetry), **_mcp(spec.mcp), **_llm(spec, llm)}
+    yielding = {**_added(spec), **_client_tls(spec, seen), "A2A_AGENT_CLIENT_API_KEY": NO_KEY if llm.is_ours else ""}
     return pods.unique_env(_listed(yielding), spec.env, _listed(original), _key(spec))
 
 
@@ -144,7 +144,7 @@ def _mcp(mcp: McpClient) -> dict[str, str]:
     }
 
 
-def _llm(spec: AgentSpec, served: ServedModel | None) -> dict[str, str]:
+def _llm(spec: AgentSpec, place: LlmPlace) -> dict[str, str]:
     llm = spec.agent.llm
     headers = {
         f"A2A_AGENT_CLIENT_CUSTOM_HEADER_{number}_{part}": value
@@ -152,8 +152,8 @@ def _llm(spec: AgentSpec, served: ServedModel | None) -> dict[str, str]:
         for part, value in (("NAME", header.name), ("VALUE", header.value))
     }
     return {
-        **_model(llm.model, served),
-        "A2A_AGENT_CLIENT_BASE_URL": served.url if served else llm.base_url,
+        **_model(llm.model, place.model),
+        "A2A_AGENT_CLIENT_BASE_URL": place.url,
         "A2A_AGENT_CLIENT_MAX_TOKENS": str(llm.max_tokens),
         "A2A_AGENT_CLIENT_TEMPERATURE": llm.temperature,
         "A2A_AGENT_CLIENT_MAX_CHAT_COMPLETION_ITERATIONS": str(spec.agent.max_chat_completion_iterations),
@@ -162,10 +162,10 @@ def _llm(spec: AgentSpec, served: ServedModel | None) -> dict[str, str]:
     }
 
 
-def _model(written: str, served: ServedModel | None) -> dict[str, str]:
+def _model(written: str, served: str) -> dict[str, str]:
     """Return provider and model. The first part of what the user wrote is the provider, if there are two."""
     if served and not written:
-        return {"A2A_AGENT_CLIENT_PROVIDER": SERVED_PROVIDER, "A2A_AGENT_CLIENT_MODEL": served.model}
+        return {"A2A_AGENT_CLIENT_PROVIDER": SERVED_PROVIDER, "A2A_AGENT_CLIENT_MODEL": served}
     provider, slash, model = written.partition("/")
     return {
         "A2A_AGENT_CLIENT_PROVIDER": provider if slash else "",

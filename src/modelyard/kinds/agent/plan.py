@@ -8,11 +8,11 @@ from modelyard.core.plan import Child, Plan, Replicas
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.agent.api import RESOURCE
 from modelyard.kinds.agent.environment import LLM_TLS_FOLDER, TLS_FOLDER, environment
+from modelyard.kinds.agent.llm import LlmPlace, find_llm
 from modelyard.kinds.agent.reads import config_refs
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import labels, pods, secrets, workloads
 from modelyard.kinds.shared.config_refs import config_hash
-from modelyard.kinds.shared.service_refs import ResolvedService, resolve_service
 
 if TYPE_CHECKING:
     from modelyard.core.conditions import Problem
@@ -27,22 +27,16 @@ TLS_KEYS = ("tls.crt", "tls.key")
 def plan(agent: Object[AgentSpec], seen: Seen) -> Plan:
     """Return the plan of one Agent; blocked while what its spec names is missing."""
     spec = agent.spec
-    resolved = resolve(spec, seen)
+    llm = find_llm(spec, seen)
     if problem := missing_secret(spec, seen):
         return Plan(blocked=problem, requeue_after=secrets.retry_missing(agent, seen.now))
-    if resolved.problem and (resolved.served is None or seen.one(Owned(DEPLOYMENT)) is None):
-        return Plan(blocked=resolved.problem)
+    if llm.problem and (not llm.url or seen.one(Owned(DEPLOYMENT)) is None):
+        return Plan(blocked=llm.problem)
     named = any(True for _ in config_refs(spec))
     return Plan(
-        apply=(deployment(agent, resolved, seen), service(agent)),
+        apply=(deployment(agent, llm, seen), service(agent)),
         requeue_after=secrets.ROTATION if named else None,
     )
-
-
-def resolve(spec: AgentSpec, seen: Seen) -> ResolvedService:
-    """Return the model that `llm.serviceRef` leads to; without one there is no model and no problem."""
-    ref = spec.agent.llm.service_ref
-    return resolve_service(ref, "spec.agent.llm.serviceRef", seen) if ref else ResolvedService(None, None)
 
 
 def missing_secret(spec: AgentSpec, seen: Seen) -> Problem | None:
@@ -62,12 +56,12 @@ def missing_secret(spec: AgentSpec, seen: Seen) -> Problem | None:
     return next((problem for problem in found if problem), None)
 
 
-def deployment(agent: Object[AgentSpec], resolved: ResolvedService, seen: Seen) -> Child:
+def deployment(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Child:
     """Return the Deployment of the agent. It starts one pod, which clients may scale."""
     spec, name = agent.spec, agent.meta.name
     common = labels.common(RESOURCE, name)
     pod = {
-        "containers": [container(agent, resolved, seen)],
+        "containers": [container(agent, llm, seen)],
         "volumes": [pods.secret_volume(volume, secret) for volume, secret, _ in mounts(spec)],
         "imagePullSecrets": pods.names_of(spec.image_pull_secrets),
         "securityContext": pods.pod_security(spec.pod_security_context),
@@ -76,13 +70,13 @@ def deployment(agent: Object[AgentSpec], resolved: ResolvedService, seen: Seen) 
     return workloads.deployment(name, common, labels.selector(name), Replicas(1), template)
 
 
-def container(agent: Object[AgentSpec], resolved: ResolvedService, seen: Seen) -> Json:
+def container(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Json:
     """Return the container that runs the agent."""
     spec = agent.spec
     body = {
         "name": "agent",
         "image": spec.image,
-        "env": environment(spec, agent.meta, resolved.served, seen),
+        "env": environment(spec, agent.meta, llm, seen),
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports(spec).items()],
         "resources": pods.resources(spec.resources),
         # Not every agent has a page of its health, and a kubelet cannot read a card. The operator does.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.resources import DEPLOYMENT, POD, SECRET, SERVICE
+from modelyard.kinds.agent import llm
 from modelyard.kinds.contract import Asked, Owned
 from modelyard.kinds.shared import workloads
 from modelyard.kinds.shared.config_refs import ConfigRef, env_refs, secret_key
-from modelyard.kinds.shared.service_refs import read_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,7 @@ def reads(agent: Object[AgentSpec], seen: Seen) -> Iterator[Read]:
     yield Owned(SERVICE)
     yield Owned(POD)
     yield from (ref.read for ref in config_refs(agent.spec))
-    if ref := agent.spec.agent.llm.service_ref:
-        yield read_service(ref)
+    yield from llm.reads(agent.spec)
     if question := card_check(agent, seen):
         yield question
 

@@ -5,6 +5,7 @@ from modelyard.kinds.agent.api import RESOURCE as AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.orchestrator import api, decide, plan, reads, rules, status
+from modelyard.kinds.shared.gateway_refs import GATEWAY
 
 ORCHESTRATOR = Kind(
     resource=api.RESOURCE,
@@ -14,7 +15,7 @@ ORCHESTRATOR = Kind(
     decide=decide.decide,
     plan=plan.plan,
     summarise=status.summarise,
-    looks_at=(POD, SECRET, AGENT, MCP, api.RESOURCE),
+    looks_at=(POD, SECRET, AGENT, MCP, GATEWAY, api.RESOURCE),
     children=(DEPLOYMENT, SERVICE, CONFIG_MAP),
     deletes=(SERVICE, CONFIG_MAP),
     conditions=("Available", "Ready"),

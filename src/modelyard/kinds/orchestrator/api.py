@@ -19,6 +19,7 @@ from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column
 from modelyard.kinds.shared.discovery import ServiceDiscovery
+from modelyard.kinds.shared.gateway_refs import GatewayRef
 from modelyard.kinds.shared.telemetry import Metrics, Port, Traces
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "Orchestrator", "orchestrators")
@@ -56,7 +57,10 @@ class Channels(Struct, frozen=True, rename="camel"):
 class GatewaySettings(Struct, frozen=True, rename="camel"):
     """The gateway that the orchestrator asks."""
 
-    url: Annotated[Url, Meta(description="Its URL, without /v1.")]
+    url: Annotated[
+        str, Meta(description="Its URL, without /v1. Or gatewayRef.", max_length=2048, pattern=r"^(https?://[^\s,]+)?$")
+    ] = ""
+    gateway_ref: Annotated[GatewayRef | None, Meta(description="A Gateway of this namespace, instead of url.")] = None
     api_key_secret_ref: Annotated[
         SecretKeySelector | None, Meta(description="The key of a Secret that holds its API key.")
     ] = None

@@ -10,6 +10,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.kinds.orchestrator import discovered, rivals
 from modelyard.kinds.orchestrator.discovered import ConfigFile, Place
+from modelyard.kinds.shared.gateway_refs import ResolvedGateway, resolve_gateway
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Every, Object, Seen
@@ -35,6 +36,8 @@ class OrchestratorDecision(Struct, frozen=True):
     """All agents, listed and found."""
     files: tuple[ConfigFile, ...]
     """The files of the CLI."""
+    gateway: ResolvedGateway
+    """The gateway that the bot asks."""
     stopped: Problem | None
     """Why no pod may run; None: one should."""
 
@@ -55,6 +58,7 @@ def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDe
         servers=servers,
         agent_urls=tuple(place.url for place in all_agents),
         files=tuple(files),
+        gateway=find_gateway(spec, seen),
         stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen),
     )
 
@@ -65,6 +69,12 @@ def _search(read: Every[Place] | None, field: str, seen: Seen) -> Search | None:
     if problem := discovered.may_not_look(read, seen.policy, field):
         return Search(problem=problem)
     return Search(tuple(sorted(seen.every(read).values())))
+
+
+def find_gateway(spec: OrchestratorSpec, seen: Seen) -> ResolvedGateway:
+    """Return where the gateway is: what the spec says, or an object of the namespace."""
+    ref = spec.gateway.gateway_ref
+    return resolve_gateway(ref, "spec.gateway.gatewayRef", seen) if ref else ResolvedGateway(spec.gateway.url, None)
 
 
 def nothing_to_do(spec: OrchestratorSpec) -> Problem | None:

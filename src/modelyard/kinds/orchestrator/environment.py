@@ -28,7 +28,7 @@ def environment(spec: OrchestratorSpec, decision: OrchestratorDecision) -> list[
         "INFER_GATEWAY_RUN": "false",
         **_telemetry(spec.telemetry),
         **_channels(spec.channels),
-        "INFER_GATEWAY_URL": spec.gateway.url,
+        "INFER_GATEWAY_URL": decision.gateway.url,
         "INFER_AGENT_MODEL": spec.agent.model,
         "INFER_TOOLS_ENABLED": _switch(spec.tools.enabled),
         "INFER_TOOLS_SCHEDULE_ENABLED": _switch(spec.tools.schedule),

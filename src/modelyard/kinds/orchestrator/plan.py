@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.plan import Child, Plan, Replicas
-from modelyard.core.resources import CONFIG_MAP, SERVICE
+from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator import cli_version
 from modelyard.kinds.orchestrator.api import RESOURCE
@@ -33,10 +33,13 @@ _USER: Final = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
 
 
 def plan(orchestrator: Object[OrchestratorSpec], seen: Seen, decision: OrchestratorDecision) -> Plan:
-    """Return the plan of one Orchestrator; blocked while a Secret is missing that a field names."""
+    """Return the plan of one Orchestrator; blocked while what its spec names is missing."""
     spec = orchestrator.spec
     if problem := missing_secret(spec, seen):
         return Plan(blocked=problem, requeue_after=secrets.retry_missing(orchestrator, seen.now))
+    gateway = decision.gateway
+    if gateway.problem and (not gateway.url or seen.one(Owned(DEPLOYMENT)) is None):
+        return Plan(blocked=gateway.problem)
     wanted = (
         # Before the pod, which would wait a minute for them.
         *config_maps(orchestrator, decision),

@@ -8,6 +8,7 @@ from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator import discovered, rivals
 from modelyard.kinds.shared.config_refs import ConfigRef, env_refs, secret_key
+from modelyard.kinds.shared.gateway_refs import read_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ def reads(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Iterator[Read]:
         if search:
             yield search
     yield from (ref.read for ref in config_refs(orchestrator.spec))
+    if gateway := orchestrator.spec.gateway.gateway_ref:
+        yield read_gateway(gateway)
     namespace = orchestrator.meta.namespace
     if own := rivals.bot_of(orchestrator.meta, orchestrator.spec):
         yield rivals.bots(namespace)

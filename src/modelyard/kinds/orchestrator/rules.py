@@ -31,6 +31,13 @@ _POLL_RULE = Rule(
     field="spec.channels.telegram.pollTimeout",
     holds=lambda spec, _: _polls_in_bounds(spec.channels.telegram.poll_timeout),
 )
+_GATEWAY_RULE = Rule(
+    cel="(has(self.url) && self.url != '') != has(self.gatewayRef)",
+    message="spec.gateway needs either url or gatewayRef, and not both",
+    field="spec.gateway.url",
+    holds=lambda spec, _: bool(spec.gateway.url) != (spec.gateway.gateway_ref is not None),
+    at="spec.gateway",
+)
 
 
 def _polls_in_bounds(timeout: str) -> bool:
@@ -51,6 +58,7 @@ def _named(field: str, selector_of: Callable[[OrchestratorSpec], Json | None]) -
 RULES = (
     _NAME_RULE,
     _POLL_RULE,
+    _GATEWAY_RULE,
     _named("spec.channels.telegram.tokenSecretRef", lambda spec: spec.channels.telegram.token_secret_ref),
     _named(
         "spec.channels.telegram.allowedUsersSecretRef", lambda spec: spec.channels.telegram.allowed_users_secret_ref

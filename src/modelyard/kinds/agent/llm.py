@@ -1,0 +1,51 @@
+"""The LLM of an Agent: the URL that the spec names, or an object of the namespace that stands in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Problem
+from modelyard.kinds.shared.gateway_refs import read_gateway, resolve_gateway
+from modelyard.kinds.shared.service_refs import read_service, resolve_service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.kinds.agent.api import AgentSpec
+    from modelyard.kinds.contract import Named, Seen
+
+
+class LlmPlace(Struct, frozen=True):
+    """Where the LLM is."""
+
+    url: str = ""
+    """Its base URL, with `/v1`; empty: not known."""
+    model: str = ""
+    """The model that is served there; empty: the user has to name one."""
+    is_ours: bool = False
+    """Whether it is an object of the cluster."""
+    problem: Problem | None = None
+    """Why it does not answer (yet); None: it does, or is none of ours."""
+
+
+def reads(spec: AgentSpec) -> Iterator[Named]:
+    """Name the object that stands in place of a URL."""
+    if spec.agent.llm.service_ref:
+        yield read_service(spec.agent.llm.service_ref)
+    if spec.agent.llm.gateway_ref:
+        yield read_gateway(spec.agent.llm.gateway_ref)
+
+
+def find_llm(spec: AgentSpec, seen: Seen) -> LlmPlace:
+    """Return where the LLM is."""
+    llm = spec.agent.llm
+    if llm.service_ref:
+        found = resolve_service(llm.service_ref, "spec.agent.llm.serviceRef", seen)
+        served = found.served
+        return LlmPlace(served.url if served else "", served.model if served else "", True, found.problem)
+    if llm.gateway_ref:
+        gateway = resolve_gateway(llm.gateway_ref, "spec.agent.llm.gatewayRef", seen)
+        return LlmPlace(f"{gateway.url}/v1" if gateway.url else "", "", True, gateway.problem)
+    return LlmPlace(llm.base_url)
