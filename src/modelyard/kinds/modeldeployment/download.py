@@ -42,7 +42,7 @@ RETRY_SECONDS: Final = 300.0
 PODS: Final = Owned(POD, naming.DOWNLOAD)
 
 _KEPT_SECONDS: Final = 3600
-_POD_DUE_SECONDS: Final = 30.0
+_POD_DUE_SECONDS: Final = 60.0
 """How long a new Job may take to create its first pod before that is reported."""
 _LASTING: Final = ("PodFailurePolicy", "DeadlineExceeded")
 """Reasons of a failed Job that another try does not change."""
