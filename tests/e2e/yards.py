@@ -159,7 +159,7 @@ class Yard:
     async def until_ready(self, *names: str) -> None:
         """Wait until services are ready, in their present generation."""
         for name in names:
-            await self.until(_is_ready, "inferenceservice", name)
+            await self.until(is_ready, "inferenceservice", name)
 
     async def until(self, holds: Any, kind: str, name: str) -> Json:
         """Wait until something holds of an object, and return it. To ask `kubectl` again and again takes a core."""
@@ -235,7 +235,8 @@ async def _until_answered(asking: Callable[[], Awaitable[str]]) -> str:
                 await asyncio.sleep(0.1)
 
 
-def _is_ready(body: Json) -> bool:
+def is_ready(body: Json) -> bool:
+    """Whether an object is ready, in its present generation."""
     status = body.get("status", {})
     ready = [one for one in status.get("conditions", ()) if one["type"] == "Ready"]
     return (
