@@ -86,7 +86,7 @@ def _uid(nodes: dict[str, list[dict[str, dict[str, str]]]], name: str) -> str:
 
 
 async def test_two_nodes_cannot_share_a_state_folder(yard: Yard, cluster: Cluster) -> None:
-    with pytest.raises(StateInUse, match="is used by another node; stop it, or use another folder"):
+    with pytest.raises(StateInUse, match="is used by another process; stop it, or use another folder"):
         async with node_of(cluster.kubeconfig, yard.state, "second", lock=0.2):
             pytest.fail("the second node must not run")
 

@@ -1,9 +1,9 @@
 """The process that reaps for a node that was killed; in a cluster the shim of the container runtime does this.
 
-`node` runs inside `exclusive_state`. The reaper process holds the reading end of a pipe and the lock of the state
-folder. However the node ends, `kill -9` included, the kernel closes the writing end: the reaper process kills all
-processes of the node, and ends. Only then is the lock free, so no node starts beside processes of the last one. If the
-reaper process is killed as well, the lock is free at once, and the next node reaps before it starts.
+`node` and the host daemon run inside `exclusive_state`. The reaper process holds the reading end of a pipe and the
+lock of the state folder. However the node ends, `kill -9` included, the kernel closes the writing end: the reaper
+process kills all processes of the node, and ends. Only then is the lock free, so no node starts beside processes of the
+last one. If the reaper process is killed as well, the lock is free at once, and the next node reaps before it starts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESTART_SECONDS: Final = 1.0
 
 
 class StateInUse(ModelyardError):
-    """Another node works in this state folder."""
+    """Another node, or another host daemon, works in this state folder."""
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ async def _lock(file: Path, patience: float) -> int:
     try:
         while not try_lock(descriptor):
             if time.monotonic() > give_up:
-                raise StateInUse(f"{file.parent} is used by another node; stop it, or use another folder")
+                raise StateInUse(f"{file.parent} is used by another process; stop it, or use another folder")
             await asyncio.sleep(_POLL_SECONDS)
     except BaseException:
         os.close(descriptor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -125,6 +126,12 @@ def pod_uids(state: Path) -> Iterator[str]:
     return (each.name for each in folder.iterdir()) if folder.is_dir() else iter(())
 
 
+def engines_folder(state: Path) -> Path:
+    """Return the folder that holds the folders of the engines of a host daemon, which has no pods."""
+    return state / "engines"
+
+
 def container_folders(state: Path) -> Iterator[ContainerFolder]:
-    """Yield the folders of all containers of all pods."""
-    return (ContainerFolder(each) for each in pods_folder(state).glob("*/containers/*") if each.is_dir())
+    """Yield the folders of all containers of all pods, and of all engines."""
+    found = chain(pods_folder(state).glob("*/containers/*"), engines_folder(state).glob("*"))
+    return (ContainerFolder(each) for each in found if each.is_dir())
