@@ -1,0 +1,164 @@
+"""`modelyard host`: the daemon of a machine outside the cluster, and `modelyard host join`, which makes it known."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from ipaddress import ip_address, ip_network
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvloop
+import yaml
+
+from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
+from modelyard.core.errors import ModelyardError
+from modelyard.core.quantities import quantity, seconds
+from modelyard.host.access import NOT_PUBLIC, Network, read_token
+from modelyard.host.daemon import run_daemon
+from modelyard.host.join import Joining, host_name, manifests
+from modelyard.host.settings import DEFAULT_PORT, HostSettings, Tls, default_state, read_host_record
+
+app = typer.Typer(invoke_without_command=True, no_args_is_help=False, add_completion=False)
+
+_ELSEWHERE: Final = ("192.0.2.1", 9)
+"""An address of documentation: nothing is sent, the kernel only says by which of ours it would be reached."""
+
+Dir = Annotated[
+    Path | None, typer.Option("--dir", help="Where state is kept. Left out: a folder in the user's data folder.")
+]
+
+
+@app.callback()
+def host(
+    context: typer.Context,
+    listen: Annotated[str, typer.Option(help="The address and port to listen at.")] = f"0.0.0.0:{DEFAULT_PORT}",
+    folder: Dir = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="The file with the bearer token. Left out: one is made in the state folder.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A network that may call, such as 10.0.0.0/8. Repeatable. Left out: all that are not public."
+        ),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The certificate to serve with, as PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key, as PEM.")] = None,
+    memory: Annotated[
+        str, typer.Option(help="What models may take together, such as 24Gi. Left out: by the memory of the machine.")
+    ] = "",
+    evict: Annotated[
+        bool, typer.Option("--evict", help="Unload models of low priority while the machine is short of memory.")
+    ] = False,
+    engines: Annotated[Path | None, typer.Option(help="A file that says how to start engines.")] = None,
+    allow_root: Annotated[
+        list[Path] | None, typer.Option(help="A folder that local sources may be in. Repeatable.")
+    ] = None,
+    drain: Annotated[str, typer.Option(help="How long requests in flight may take at the end, such as 30s.")] = "30s",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "json",
+) -> None:
+    """Serve models on this machine for a cluster that it is not a node of. SIGTERM drains it."""
+    if context.invoked_subcommand:
+        return
+    address, port = _address(listen)
+    settings = HostSettings(
+        state=_state(folder),
+        host=address,
+        port=port,
+        token_file=token_file,
+        networks=_networks(allow),
+        tls=_tls(tls_cert, tls_key),
+        budget=_bytes(memory),
+        evicts=evict,
+        engines=engines,
+        roots=tuple(allow_root or ()),
+        drain_seconds=_seconds(drain),
+    )
+    configure_logging(log_level, log_format)
+    uvloop.run(run_daemon(settings))
+
+
+@app.command()
+def join(
+    name: Annotated[str, typer.Argument(help="The name of the InferenceHost. Left out: that of the machine.")] = "",
+    endpoint: Annotated[
+        str, typer.Option(help="The URL under which the cluster reaches the daemon. Left out: our own address.")
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The namespace of the objects. Left out: where they are applied.")
+    ] = "",
+    ca: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The CA that signed the certificate of the daemon, as PEM."),
+    ] = None,
+    folder: Dir = None,
+) -> None:
+    """Print the InferenceHost of this machine and the Secret with its token, for `kubectl apply -f -`."""
+    record = read_host_record(_state(folder))
+    scheme = "https" if record.is_tls else "http"
+    joining = Joining(
+        name=name or host_name(socket.gethostname()),
+        endpoint=endpoint or f"{scheme}://{_in_url(record.host or _own_address())}:{record.port}",
+        token=read_token(Path(record.token_file)),
+        namespace=namespace,
+        ca=ca.read_text() if ca else "",
+    )
+    sys.stdout.write(yaml.safe_dump_all(manifests(joining), sort_keys=False))
+
+
+def _state(folder: Path | None) -> Path:
+    return (folder or default_state(os.environ, Path.home())).absolute()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    address, _, port = listen.rpartition(":")
+    try:
+        return str(ip_address(address.strip("[]"))), int(port)
+    except ValueError as error:
+        example = f"write it as 0.0.0.0:{DEFAULT_PORT}"
+        raise typer.BadParameter(f"--listen: {listen!r} is no address and port; {example}") from error
+
+
+def _networks(texts: list[str] | None) -> tuple[Network, ...]:
+    try:
+        return tuple(map(ip_network, texts)) if texts else NOT_PUBLIC
+    except ValueError as error:
+        raise typer.BadParameter(f"--allow: {error}") from error
+
+
+def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
+    if (certificate is None) != (key is None):
+        raise typer.BadParameter("--tls-cert and --tls-key belong together; name both, or none")
+    return Tls(certificate, key) if certificate and key else None
+
+
+def _bytes(memory: str) -> int | None:
+    try:
+        return ceil(quantity(memory)) if memory else None
+    except ValueError as error:
+        raise typer.BadParameter(f"--memory: {error}") from error
+
+
+def _seconds(drain: str) -> float:
+    try:
+        return seconds(drain)
+    except ValueError as error:
+        raise typer.BadParameter(f"--drain: {error}") from error
+
+
+def _own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)
+        except OSError as error:
+            raise ModelyardError(f"this machine has no address ({error}); name the URL with --endpoint") from error
+        return str(probe.getsockname()[0])
+
+
+def _in_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

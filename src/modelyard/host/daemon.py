@@ -1,0 +1,139 @@
+"""The daemon as a process: everything wired together, and its end. `modelyard host` runs it.
+
+On SIGTERM it takes no more connections, lets requests in flight finish, and ends its engines then. When it is killed,
+the reaper process ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from modelyard.core.errors import ModelyardError
+from modelyard.host.access import Access, make_token, read_token
+from modelyard.host.engines import read_customs
+from modelyard.host.eviction import MemoryWatch
+from modelyard.host.memory import MemoryLedger, measure_available, measure_capacity
+from modelyard.host.metrics import HostMetrics
+from modelyard.host.model_worker import Machine
+from modelyard.host.models import Models
+from modelyard.host.proxy import Proxy
+from modelyard.host.routes import Routes
+from modelyard.host.settings import HostRecord, write_host_record
+from modelyard.host.wanted import WantedFile
+from modelyard.local.files import private_folder
+from modelyard.local.node.process.reaper_process import exclusive_state
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.host.settings import HostSettings, Tls
+
+_TAKE_OVER_SECONDS: Final = 30.0
+"""How long the reaper of a daemon that was killed may take."""
+
+_log = structlog.get_logger()
+
+
+class CannotListen(ModelyardError):
+    """The address or the certificate of the daemon cannot be used."""
+
+
+async def run_daemon(settings: HostSettings) -> None:
+    """Serve until SIGTERM or SIGINT, and return when requests are done and engines have ended."""
+    private_folder(settings.state)
+    if settings.token_file is None:
+        make_token(settings.token)
+    read_token(settings.token)
+    stop, hurry = _signals()
+    async with exclusive_state(settings.state, _TAKE_OVER_SECONDS), _machine(settings) as machine:
+        await _serve(settings, machine, stop, hurry)
+
+
+def _signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Return the events of a first and of a second signal to end."""
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def told() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told)
+    return stop, hurry
+
+
+@asynccontextmanager
+async def _machine(settings: HostSettings) -> AsyncIterator[Machine]:
+    capacity = await measure_capacity(settings.budget)
+    customs = read_customs(settings.engines)
+    async with aiohttp.ClientSession() as session:
+        yield Machine(settings.state, session, MemoryLedger(capacity.budget), capacity, customs, settings.roots)
+
+
+async def _serve(settings: HostSettings, machine: Machine, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    metrics = HostMetrics()
+    models = Models(machine, WantedFile(settings.state / "models.json"), settings.drain_seconds)
+    metrics.bind(models, machine.ledger)
+    watch = MemoryWatch(models, metrics, measure_available, evicts=settings.evicts)
+    proxy = Proxy(models, metrics)
+    access = Access(settings.networks, settings.token)
+    routes = Routes(models, proxy, access, metrics, machine.ledger, lambda: watch.pressure)
+    watching = asyncio.create_task(watch.run())
+    try:
+        # Before the first request: one for a model that is about to be restored must find it.
+        models.restore()
+        async with _listening(settings, routes, hurry):
+            await asyncio.wait({watching, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await models.stop()
+        await proxy.close()
+
+
+@asynccontextmanager
+async def _listening(settings: HostSettings, routes: Routes, hurry: asyncio.Event) -> AsyncIterator[None]:
+    """Serve while the block lasts. At its end, wait for requests in flight, unless there is a second signal."""
+    # A client that goes away must end its request: the engine would go on for nothing.
+    runner = web.AppRunner(
+        routes.application(), access_log=None, handler_cancellation=True, shutdown_timeout=settings.drain_seconds
+    )
+    await runner.setup()
+    try:
+        await _listen(runner, settings)
+        yield
+    finally:
+        routes.is_draining = True
+        draining = asyncio.create_task(runner.cleanup())
+        hurried = asyncio.create_task(hurry.wait())
+        await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        draining.cancel()
+        await asyncio.wait({draining, hurried})
+
+
+async def _listen(runner: web.AppRunner, settings: HostSettings) -> None:
+    try:
+        context = _context(settings.tls) if settings.tls else None
+        await web.TCPSite(runner, settings.host, settings.port, ssl_context=context).start()
+    except OSError as error:
+        raise CannotListen(f"cannot serve at {settings.host}:{settings.port}: {error}") from error
+    port = runner.addresses[0][1]
+    record = HostRecord(port, str(settings.token.absolute()), settings.only_address, is_tls=context is not None)
+    write_host_record(settings.state, record)
+    _log.info("serving", host=settings.host, port=port, tls=context is not None, state=str(settings.state))
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(tls.certificate, tls.key)
+    return context

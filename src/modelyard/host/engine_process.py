@@ -1,0 +1,121 @@
+"""One engine as a child process: started, waited for until it answers, and ended with all that it has started.
+
+`model_worker` calls it. The record that is written at the start lets the reaper find the process when the daemon is
+killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import aiohttp
+
+from modelyard.core.text import clean
+from modelyard.host.engines import HOST
+from modelyard.host.refusals import LoadFailed
+from modelyard.host.wire import Code
+from modelyard.local.files import tail
+from modelyard.local.node.process.container_record import ContainerRecord, write_record
+from modelyard.local.node.process.process import Launch, Process
+from modelyard.local.node.server.log_rotation import trim
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from modelyard.local.node.storage.pod_folders import ContainerFolder
+
+LOAD_SECONDS: Final = 1800.0
+_END_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
+_TRIM_SECONDS: Final = 10.0
+_LONGEST_LINE: Final = 500
+_ANSWER: Final = aiohttp.ClientTimeout(total=5.0)
+
+Json = dict[str, Any]
+
+
+@asynccontextmanager
+async def running_engine(folder: ContainerFolder, launch: Launch) -> AsyncIterator[asyncio.Task[int]]:
+    """Run an engine while the block lasts; yields a task that has its exit code. `LoadFailed` when it cannot start."""
+    process = await _start(folder, launch)
+    ended, trimming = asyncio.create_task(process.wait()), asyncio.create_task(_keep_short(folder.log))
+    try:
+        write_record(folder.record, ContainerRecord(pid=process.pid, birth=process.birth, folder=str(folder.folder)))
+        yield ended
+    finally:
+        trimming.cancel()
+        await process.end(_END_SECONDS)
+        # Both: it also kills what the engine has started.
+        await asyncio.wait({ended, trimming})
+
+
+async def is_ready(
+    session: aiohttp.ClientSession, port: int, first_request: Json | None, ended: asyncio.Task[int]
+) -> bool:
+    """Wait until an engine answers, and return True; False: it has ended before. `LoadFailed` after half an hour.
+
+    With a first request only its answer counts, not that the engine says that it is well.
+    """
+    answering = asyncio.create_task(_until_ready(session, port, first_request))
+    try:
+        await asyncio.wait({answering, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            answering.result()
+        return answering.done() and not ended.done()
+    finally:
+        answering.cancel()
+        await asyncio.wait({answering})
+
+
+def last_words(folder: ContainerFolder) -> str:
+    """Return the last line that an engine has written; empty: none."""
+    with suppress(OSError):
+        lines = tail(folder.log).strip().splitlines()
+        return clean(lines[-1], _LONGEST_LINE) if lines else ""
+    return ""
+
+
+async def _start(folder: ContainerFolder, launch: Launch) -> Process:
+    with suppress(FileNotFoundError):
+        folder.log.replace(folder.previous_log)
+    try:
+        return await Process.start(launch, folder.log)
+    except OSError as error:
+        raise LoadFailed(Code.ENGINE_MISSING, f"{launch.argv[0]} cannot be started: {error}", is_final=True) from error
+
+
+async def _keep_short(log: Path) -> NoReturn:
+    while True:
+        await asyncio.sleep(_TRIM_SECONDS)
+        trim(log)
+
+
+async def _until_ready(session: aiohttp.ClientSession, port: int, first_request: Json | None) -> None:
+    try:
+        async with asyncio.timeout(LOAD_SECONDS):
+            # By polling: a server cannot tell when it will be ready.
+            while not (await _is_well(session, port) and await _answers(session, port, first_request)):  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError as error:
+        message = f"the engine did not answer within {LOAD_SECONDS:.0f} s; its log may say why"
+        raise LoadFailed(Code.LOAD_TIMEOUT, message) from error
+
+
+async def _is_well(session: aiohttp.ClientSession, port: int) -> bool:
+    with suppress(aiohttp.ClientError, TimeoutError):
+        async with session.get(f"http://{HOST}:{port}/health", timeout=_ANSWER) as response:
+            return response.status == HTTPStatus.OK
+    return False
+
+
+async def _answers(session: aiohttp.ClientSession, port: int, request: Json | None) -> bool:
+    if request is None:
+        return True
+    with suppress(aiohttp.ClientError):
+        async with session.post(f"http://{HOST}:{port}/v1/chat/completions", json=request) as response:
+            return response.status == HTTPStatus.OK
+    return False

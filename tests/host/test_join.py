@@ -1,0 +1,86 @@
+"""The manifests that make a machine known to a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from modelyard.cli.verbs import app
+from modelyard.host.join import Joining, host_name, manifests
+from modelyard.host.settings import HostRecord, write_host_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_secret_and_a_host_are_made() -> None:
+    joining = Joining("studio", "https://10.0.0.5:11434", "secret", namespace="models", ca="PEM")
+    assert manifests(joining) == [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "studio-host", "namespace": "models"},
+            "stringData": {"token": "secret", "ca.crt": "PEM"},
+        },
+        {
+            "apiVersion": "modelyard.dev/v1alpha1",
+            "kind": "InferenceHost",
+            "metadata": {"name": "studio", "namespace": "models"},
+            "spec": {
+                "endpoint": "https://10.0.0.5:11434",
+                "auth": {"secretRef": {"name": "studio-host", "key": "token"}},
+                "tls": {"caSecretRef": {"name": "studio-host", "key": "ca.crt"}},
+            },
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [("Mac-Studio.local", "mac-studio"), ("Jo's MacBook", "jo-s-macbook"), ("_", "host"), ("a" * 70, "a" * 58)],
+)
+def test_the_name_of_a_machine_becomes_that_of_an_object(machine: str, name: str) -> None:
+    assert host_name(machine) == name
+
+
+def test_the_command_reads_what_the_daemon_has_written(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    write_host_record(tmp_path, HostRecord(11500, str(tmp_path / "token"), is_tls=True))
+    result = CliRunner().invoke(app, ["host", "join", "studio", "--dir", str(tmp_path)])
+    secret, host = yaml.safe_load_all(result.stdout)
+    assert secret["stringData"] == {"token": "secret"}
+    assert host["spec"]["endpoint"].startswith("https://")
+    assert host["spec"]["endpoint"].endswith(":11500")
+
+
+@pytest.mark.parametrize(("address", "url"), [("10.0.0.5", "http://10.0.0.5:1"), ("fd00::5", "http://[fd00::5]:1")])
+def test_the_one_address_of_a_daemon_is_the_endpoint(tmp_path: Path, address: str, url: str) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    write_host_record(tmp_path, HostRecord(1, str(tmp_path / "token"), address))
+    result = CliRunner().invoke(app, ["host", "join", "--dir", str(tmp_path)])
+    assert next(iter(yaml.safe_load_all(result.stdout.partition("---")[2])))["spec"]["endpoint"] == url
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--listen=11434",
+        "--listen=mac.local:11434",
+        "--allow=10.0.0.1/8",
+        "--memory=much",
+        "--drain=soon",
+        "--tls-key=k",
+    ],
+)
+def test_a_bad_option_is_refused_by_name(option: str) -> None:
+    result = CliRunner().invoke(app, ["host", option])
+    assert result.exit_code == 2
+    assert option.partition("=")[0] in result.output
+
+
+def test_a_machine_without_a_daemon_is_told_to_start_one(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["host", "join", "--dir", str(tmp_path)])
+    assert "start `modelyard host` first" in str(result.exception)
