@@ -7,11 +7,12 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import uvloop
 
+from bench.host import host
 from bench.objects import SUBJECTS
 from bench.report import Row, table
 from bench.router import router
@@ -19,10 +20,14 @@ from bench.sections import SECTIONS, Options
 from bench.up import up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
-ONE_MACHINE, ROUTER = "up", "router"
-"""The sections that have no subject: one machine as a whole, and the router of a canary."""
+WHOLES: Final[dict[str, tuple[str, Callable[[float], Coroutine[None, None, list[Row]]]]]] = {
+    "up": ("one machine", up),
+    "router": ("the router of a canary", lambda _: router()),
+    "host": ("the host daemon", lambda _: host()),
+}
+"""The sections that have no subject: their titles, and what measures them, for so many seconds at rest."""
 
 
 async def measure(options: Options, names: list[str]) -> list[Row]:
@@ -41,26 +46,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="one kind; may be repeated")
     parser.add_argument("--pairs", type=int, default=3, help="how often floor and operator alternate (default: 3)")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch the operator at rest (default: 60)")
-    parser.add_argument(
-        "--only", action="append", choices=[*SECTIONS, ONE_MACHINE, ROUTER], help="one section; may be repeated"
-    )
+    parser.add_argument("--only", action="append", choices=[*SECTIONS, *WHOLES], help="one section; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     return parser.parse_args()
 
 
 def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row]]]:
     """Measure what was asked for, and return it as it comes; without a word about that, everything."""
-    wanted = given.only or [*SECTIONS, *([] if given.subject else [ONE_MACHINE, ROUTER])]
+    wanted = given.only or [*SECTIONS, *([] if given.subject else WHOLES)]
     sections = [name for name in wanted if name in SECTIONS]
     for name in (given.subject or SUBJECTS) if sections else ():
         options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
         yield f"{options.objects} objects of {name}", uvloop.run(measure(options, sections))
-    if ONE_MACHINE in wanted:
-        print(f"-- {ONE_MACHINE}", file=sys.stderr, flush=True)
-        yield "one machine", uvloop.run(up(given.rest))
-    if ROUTER in wanted:
-        print(f"-- {ROUTER}", file=sys.stderr, flush=True)
-        yield "the router of a canary", uvloop.run(router())
+    for name in (name for name in WHOLES if name in wanted):
+        print(f"-- {name}", file=sys.stderr, flush=True)
+        title, section = WHOLES[name]
+        yield title, uvloop.run(section(given.rest))
 
 
 def main() -> None:
