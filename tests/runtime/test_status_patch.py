@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import Struct
 
 from modelyard.core.conditions import Problem, Truth, condition
 from modelyard.core.reasons import Reason
@@ -155,3 +156,13 @@ def test_the_time_of_the_last_change_moves_only_with_a_change():
     assert status.merge_patch(stored("a", status=before), {"phase": "Ready", "lastUpdated": ""}, LATER) == {}
     patch = status.merge_patch(stored("a", status=before), {"phase": "Failed", "lastUpdated": ""}, LATER)
     assert patch == {"phase": "Failed", "lastUpdated": LATER}
+
+
+class Seats(Struct, frozen=True):
+    seats: tuple[int, ...]
+
+
+def test_a_memory_with_lists_is_written_once():
+    wanted = status.memory_fields(Seats(seats=(1, 2)))
+    assert status.merge_patch(stored("a"), wanted, NOW) == wanted
+    assert status.merge_patch(stored("a", status=wanted), wanted, LATER) == {}

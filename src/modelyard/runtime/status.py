@@ -59,7 +59,8 @@ def on_error(kind: Kind, stored: Stored, problem: Problem, now: str) -> Json:
 
 def memory_fields(memory: Struct | None) -> Json:
     """Return the status fields of a memory, null where unset, so that it is removed; empty without a memory."""
-    return dict(msgspec.to_builtins(memory)) if memory is not None else {}
+    # As JSON: a tuple equals no stored list, and the memory would be written at every reconcile.
+    return dict(msgspec.json.decode(msgspec.json.encode(memory))) if memory is not None else {}
 
 
 def paused(stored: Stored, now: str) -> Json:
