@@ -32,6 +32,7 @@ class Reason(StrEnum):
     ROUTE_ACCEPTED = "RouteAccepted"
     AGENTS_DISCOVERED = "AgentsDiscovered"
     MCPS_DISCOVERED = "MCPsDiscovered"
+    PLACED = "Placed"
 
     # On the way
     STARTING = "Starting"
@@ -60,6 +61,9 @@ class Reason(StrEnum):
     PVC_NOT_BOUND = "PVCNotBound"
     NOT_REPORTED = "NotReported"
     NOT_COMPARED = "NotCompared"
+    LOADING = "Loading"
+    UNLOADING = "Unloading"
+    CORDONED = "Cordoned"
 
     # The user has to act
     INVALID_SPEC = "InvalidSpec"
@@ -96,6 +100,11 @@ class Reason(StrEnum):
     GATEWAY_API_NOT_INSTALLED = "GatewayAPINotInstalled"
     ROUTE_NOT_ACCEPTED = "RouteNotAccepted"
     FORBIDDEN = "Forbidden"
+    INSUFFICIENT_HOSTS = "InsufficientHosts"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    DRAIN_BLOCKED = "DrainBlocked"
+    ADDRESS_NOT_ROUTABLE = "AddressNotRoutable"
+    DUPLICATE_ENDPOINT = "DuplicateEndpoint"
 
     # Pods fail
     CRASH_LOOP = "CrashLoop"
@@ -126,6 +135,8 @@ class Reason(StrEnum):
     NO_ANSWER = "NoAnswer"
     BAD_ANSWER = "BadAnswer"
     PROVIDER_FAILING = "ProviderFailing"
+    LOAD_FAILED = "LoadFailed"
+    ALL_HOSTS_UNREACHABLE = "AllHostsUnreachable"
 
     # The source of weights could not be checked
     UPSTREAM_UNREACHABLE = "UpstreamUnreachable"
@@ -197,6 +208,13 @@ PROBLEMS: Final = frozenset(
         Reason.NO_ANSWER,
         Reason.BAD_ANSWER,
         Reason.PROVIDER_FAILING,
+        Reason.INSUFFICIENT_HOSTS,
+        Reason.INSUFFICIENT_MEMORY,
+        Reason.DRAIN_BLOCKED,
+        Reason.ADDRESS_NOT_ROUTABLE,
+        Reason.DUPLICATE_ENDPOINT,
+        Reason.LOAD_FAILED,
+        Reason.ALL_HOSTS_UNREACHABLE,
         Reason.FINALIZER_SKIPPED,
         Reason.INTERNAL_ERROR,
     }

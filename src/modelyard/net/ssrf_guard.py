@@ -1,4 +1,4 @@
-"""The guard against SSRF: HTTP to URLs that users wrote, and to allowed addresses only, for `source_check`.
+"""The guard against SSRF: HTTP to URLs that users wrote, and to allowed addresses only, for `source_check` and `hosts`.
 
 A user who may create a Model must not make the operator dial what only the operator can reach: other pods, the API
 server, the metadata service of the cloud. So each host is looked up once, every address that it has must be allowed,
@@ -18,7 +18,7 @@ import ssl
 import zlib
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -60,7 +60,7 @@ class Guard(Struct, frozen=True):
 
 
 class GuardedSession:
-    """GET requests to URLs that users wrote, until a deadline on the loop's clock."""
+    """Requests to URLs that users wrote, until a deadline on the loop's clock."""
 
     def __init__(self, session: aiohttp.ClientSession, pinned: _PinnedResolver, deadline: float) -> None:
         self._session = session
@@ -80,11 +80,26 @@ class GuardedSession:
         raise Unreadable(f"redirects more than {MAX_REDIRECTS} times", f"last to {target.host}")
 
     @asynccontextmanager
-    async def _send(self, url: URL, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def request(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, limit: int, server_name: str = ""
+    ) -> AsyncIterator[Reply]:
+        """Send one request and follow no redirect: where it leads, the headers may be none of its business.
+
+        `server_name` is what the certificate must hold; empty: the host of the URL.
+        """
+        named = server_name or None
+        async with self._send(_target(_parsed(url)), headers, method=method, data=body, server_hostname=named) as reply:
+            yield Reply(reply, limit)
+
+    @asynccontextmanager
+    async def _send(
+        self, url: URL, headers: dict[str, str], *, method: str = "GET", **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
             async with asyncio.timeout_at(self._deadline):
                 await self._pinned.check(url)
-                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                sent = self._session.request(method, url, headers=headers, allow_redirects=False, **options)
+                async with sent as response:
                     yield response
         except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
             raise failure(error) from error

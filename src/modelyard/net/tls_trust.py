@@ -31,6 +31,14 @@ def tls_contexts(pem: str) -> tuple[ssl.SSLContext, ...]:
     return pinned, _context("\n".join(authorities), check_name=True)
 
 
+def authority_context(pem: str) -> ssl.SSLContext:
+    """Return the TLS context for a server whose certificate these authorities have issued for its name.
+
+    `NoCertificate`: the text holds none that can be used.
+    """
+    return _context("\n".join(_CERTIFICATE.findall(pem)), check_name=True)
+
+
 def _context(anchors: str, *, check_name: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,0 +1,121 @@
+"""Machines outside the cluster that serve models: how one is reached, what it reports, and what it is asked to do.
+
+`kinds/inferencehost` probes them, `kinds/inferencemodel` has models loaded on them. `net/hosts` does both over HTTP.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from msgspec import Struct
+
+from modelyard.core.calls import Call
+from modelyard.core.checks import Check
+from modelyard.core.grants import Grant
+from modelyard.core.resources import SECRET
+
+_READ_SECRETS: Final = (Grant(SECRET, "", ("get",)),)
+
+
+class Protocol(StrEnum):
+    """The dialect that a host speaks: a file of `net/hosts/` each."""
+
+    INFERENCED = "inferenced"
+    OLLAMA = "ollama"
+    LLAMACPP = "llamacpp"
+
+
+class ModelState(StrEnum):
+    """The state of a model on its host."""
+
+    DOWNLOADING = "downloading"
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+    FAILED = "failed"
+
+
+class SecretKey(Struct, frozen=True):
+    """One value of a Secret in the namespace of the host."""
+
+    name: str
+    key: str
+
+
+class HostAddress(Struct, frozen=True):
+    """How a host is reached. Secrets are named, and read when the request is made, so that they may rotate."""
+
+    namespace: str
+    endpoint: str
+    """Its URL: scheme, host and port."""
+    protocol: Protocol = Protocol.INFERENCED
+    token: SecretKey | None = None
+    """The bearer token; None: requests carry none."""
+    authority: SecretKey | None = None
+    """The certificates that its own must be issued by; None: those that the operator's system trusts."""
+    server_name: str = ""
+    """The name that its certificate must hold; empty: that of the URL."""
+    published: str = ""
+    """The IP address at which pods reach it; empty: one of those of the URL."""
+
+
+class HostedModel(Struct, frozen=True, omit_defaults=True):
+    """A model on a host."""
+
+    id: str
+    state: ModelState = ModelState.READY
+    progress: int = 0
+    """Percent, in steps of five, so that a load is at most twenty pieces of news; 0: not known."""
+    memory: int = 0
+    """Bytes that it takes; 0: not known."""
+    error: str = ""
+
+
+class HostReport(Struct, frozen=True, omit_defaults=True):
+    """What a host says of itself: the `value` of a good answer to `HostProbe`."""
+
+    addresses: tuple[str, ...] = ()
+    """The IP addresses at which pods may reach it, sorted."""
+    models: tuple[HostedModel, ...] = ()
+    """Sorted by id."""
+    total: int = 0
+    """Bytes of memory for models; 0: it does not say."""
+    free: int | None = None
+    """Bytes of it that are free; None: it does not say."""
+    version: str = ""
+
+
+class HostProbe(Check, frozen=True):
+    """Ask a host whether it is well and which models it has."""
+
+    grants: ClassVar[tuple[Grant, ...]] = _READ_SECRETS
+
+    host: HostAddress
+    every: float = 5.0
+    """A host that is killed is noticed by the third failure in a row: within 10 s, by the pauses of the poller."""
+
+
+class LoadModel(Call, frozen=True):
+    """Have a host load a model. It succeeds when the host has accepted; the probe shows how the load goes."""
+
+    grants: ClassVar[tuple[Grant, ...]] = _READ_SECRETS
+
+    host: HostAddress
+    model: str
+    owner: str
+    """The object that wants it, as the host shows it to people; also keeps calls of two objects apart."""
+    memory: int = 0
+    """Bytes to reserve; 0: not known."""
+    attempt: int = 1
+    """Counts up, because a call that has succeeded or failed is to be made once more."""
+
+
+class UnloadModel(Call, frozen=True):
+    """Have a host unload a model. A model that is not there is a success."""
+
+    grants: ClassVar[tuple[Grant, ...]] = _READ_SECRETS
+
+    host: HostAddress
+    model: str
+    owner: str

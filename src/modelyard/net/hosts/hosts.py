@@ -1,0 +1,178 @@
+"""Answers `HostProbe`, and makes `LoadModel` and `UnloadModel`: credentials, addresses and limits for all dialects.
+
+`app.py` makes one `Hosts` and registers its methods with the two pollers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+import msgspec
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from modelyard.core.checks import Answer
+from modelyard.core.conditions import Problem
+from modelyard.core.hosts import HostReport, LoadModel, Protocol, SecretKey, UnloadModel
+from modelyard.core.reasons import Reason
+from modelyard.net.addresses import allowed
+from modelyard.net.hosts import inferenced, llamacpp, ollama
+from modelyard.net.hosts.http import HostHttp
+from modelyard.net.hosts.verdicts import HostFailed, failed, trouble
+from modelyard.net.http_exchange import ExchangeFailed
+from modelyard.net.ssrf_guard import NotAllowed, guarded_session
+from modelyard.net.tls_trust import NoCertificate, authority_context
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator
+
+    from modelyard.core.hosts import HostAddress, HostProbe
+    from modelyard.net.ssrf_guard import Guard
+
+ReadSecret = Callable[[str, SecretKey], Awaitable[str]]
+"""Returns a value of a Secret in a namespace. `HostFailed`: it is not there, or cannot be read now."""
+
+PROBE_SECONDS: Final = 3.0
+CALL_SECONDS: Final = 10.0
+
+_MOST_REMEMBERED: Final = 4096
+_STEADY: Final = 256 * 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+
+
+class Dialect(Struct, frozen=True):
+    """How hosts of one protocol are talked to."""
+
+    probe: Callable[[HostHttp], Awaitable[HostReport]]
+    load: Callable[[HostHttp, LoadModel], Awaitable[Answer]]
+    unload: Callable[[HostHttp, UnloadModel], Awaitable[Answer]]
+    load_seconds: float = CALL_SECONDS
+    """How long a load may take to be accepted."""
+
+
+DIALECTS: Final = {
+    Protocol.INFERENCED: Dialect(inferenced.probe, inferenced.load, inferenced.unload),
+    Protocol.OLLAMA: Dialect(ollama.probe, ollama.load, ollama.unload, load_seconds=1800.0),
+    Protocol.LLAMACPP: Dialect(llamacpp.probe, llamacpp.load, llamacpp.unload),
+}
+
+
+class Hosts:
+    """Talks to hosts. It remembers the last good addresses and the last free memory of each, and nothing else."""
+
+    def __init__(self, guard: Guard, read_secret: ReadSecret) -> None:
+        self._guard, self._read_secret = guard, read_secret
+        self._addresses: dict[str, tuple[str, ...]] = {}
+        self._free: dict[str, int] = {}
+        self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def probe(self, check: HostProbe) -> Answer:
+        """Return what a host says of itself, or why it cannot be used."""
+        return await self._attempt(check.host, PROBE_SECONDS, lambda http: self._report(check.host, http))
+
+    async def load(self, call: LoadModel) -> Answer:
+        """Have a host load a model."""
+        dialect = DIALECTS[call.host.protocol]
+        return await self._change(call.host, dialect.load_seconds, lambda http: dialect.load(http, call))
+
+    async def unload(self, call: UnloadModel) -> Answer:
+        """Have a host unload a model."""
+        dialect = DIALECTS[call.host.protocol]
+        return await self._change(call.host, CALL_SECONDS, lambda http: dialect.unload(http, call))
+
+    async def _change(self, host: HostAddress, seconds: float, send: Callable[[HostHttp], Awaitable[Answer]]) -> Answer:
+        # One change at a time: two loads side by side would both find the same memory free.
+        lock = self._busy.setdefault(host.endpoint, asyncio.Lock())
+        async with lock:
+            return await self._attempt(host, seconds, send)
+
+    async def _attempt(
+        self, host: HostAddress, seconds: float, send: Callable[[HostHttp], Awaitable[Answer]]
+    ) -> Answer:
+        try:
+            async with self._connected(host, seconds) as http:
+                return await send(http)
+        except HostFailed as failure:
+            return failed(failure.problem)
+        except ExchangeFailed as failure:
+            _log.debug("a host did not answer", endpoint=host.endpoint, detail=failure.detail)
+            return failed(trouble(failure))
+
+    @asynccontextmanager
+    async def _connected(self, host: HostAddress, seconds: float) -> AsyncIterator[HostHttp]:
+        token = _token(await self._read_secret(host.namespace, host.token)) if host.token else ""
+        guard = replace(self._guard, resolve=self._resolve, tls=await self._tls(host), seconds=seconds)
+        async with guarded_session(guard) as session:
+            yield HostHttp(session, host.endpoint, token, host.server_name)
+
+    async def _tls(self, host: HostAddress) -> ssl.SSLContext | None:
+        if host.authority is None:
+            return self._guard.tls
+        pem = await self._read_secret(host.namespace, host.authority)
+        try:
+            return authority_context(pem)
+        except NoCertificate as error:
+            wrong = f"the key {host.authority.key} of Secret {host.authority.name} holds no usable certificate"
+            raise HostFailed(Problem(Reason.SECRET_KEY_MISSING, wrong, "put a CA certificate in PEM there")) from error
+
+    async def _report(self, host: HostAddress, http: HostHttp) -> Answer:
+        report = await DIALECTS[host.protocol].probe(http)
+        known = replace(report, addresses=self._published(host), free=self._steady(host, report))
+        return Answer(True, Reason.ANSWERED, "the host answers", msgspec.to_builtins(known))
+
+    async def _resolve(self, name: str, port: int) -> tuple[str, ...]:
+        """Return the addresses of a host, or those from before while its name server does not answer."""
+        try:
+            found = tuple(sorted(await self._guard.resolve(name, port)))
+        except OSError:
+            if name not in self._addresses:
+                raise
+            return self._addresses[name]
+        _remember(self._addresses, name, found)
+        return found
+
+    def _published(self, host: HostAddress) -> tuple[str, ...]:
+        """Return where pods reach a host. An address beside that of the URL has to be allowed as well.
+
+        Otherwise a user could have the Service of a model lead to anything that pods of the cluster reach.
+        """
+        if not host.published:
+            return self._addresses.get(urlsplit(host.endpoint).hostname or "", ())
+        if not allowed(ip_address(host.published), host.published, self._guard.exceptions):
+            raise NotAllowed(f"spec.address is {host.published}")
+        return (host.published,)
+
+    def _steady(self, host: HostAddress, report: HostReport) -> int | None:
+        """Return the free memory, or that of before if it differs by little: each change is a write to the status."""
+        if report.free is None:
+            return None
+        before = self._free.get(host.endpoint)
+        if before is None or abs(report.free - before) >= max(_STEADY, report.total // 32):
+            _remember(self._free, host.endpoint, report.free)
+        return self._free[host.endpoint]
+
+
+def _remember(known: dict[str, Any], name: str, value: Any) -> None:
+    known[name] = value
+    if len(known) > _MOST_REMEMBERED:
+        del known[next(iter(known))]
+
+
+def _token(text: str) -> str:
+    token = text.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise HostFailed(
+            Problem(
+                Reason.SECRET_KEY_MISSING, "the token of spec.auth is not one line of ASCII", "store the token alone"
+            )
+        )
+    return token
