@@ -19,6 +19,8 @@ from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.remote_weights import RemoteWeights
 from modelyard.core.checks.router_report import RouterReport
+from modelyard.core.conditions import Problem
+from modelyard.core.hosts import HostProbe, LoadModel, UnloadModel
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
 from modelyard.kinds import served
@@ -32,6 +34,8 @@ from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
 from modelyard.net.engine_load import read_load
 from modelyard.net.gateway_models import ask_gateway
+from modelyard.net.hosts.hosts import Hosts
+from modelyard.net.hosts.verdicts import HostFailed
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.mcp import handshake
 from modelyard.net.poller import Poller
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from modelyard.core.checks import Check
+    from modelyard.core.hosts import SecretKey
     from modelyard.kube.connection import Connection
     from modelyard.net.http_exchange import Locate
     from modelyard.net.poller import Answerer
@@ -71,8 +76,8 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def poll(client: Client, wake: Callable[[Item], None]) -> Poller:
         return Poller(answerers(client, guard, locate), wake, lane_of=lambda item: item.key.namespace)
 
-    def call(_: Client, wake: Callable[[Item], None]) -> Poller:
-        return Poller(callers(), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
+    def call(client: Client, wake: Callable[[Item], None]) -> Poller:
+        return Poller(callers(client, guard), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
 
     operator = Operator(served(settings.policy), settings, connect, poll, call)
     asyncio.get_running_loop().set_exception_handler(unhandled)
@@ -95,12 +100,14 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
         LogTail: partial(tail_log, client),
         EngineLoad: partial(read_load, where=locate),
         RouterReport: partial(ask_routers, where=locate),
+        HostProbe: Hosts(guard, partial(read_secret, client)).probe,
     }
 
 
-def callers() -> dict[type[Check], Answerer]:
-    """Return what makes each type of call. A new type is registered here and nowhere else. No kind has any yet."""
-    return {}
+def callers(client: Client, guard: Guard) -> dict[type[Check], Answerer]:
+    """Return what makes each type of call. A new type is registered here and nowhere else."""
+    hosts = Hosts(guard, partial(read_secret, client))
+    return {LoadModel: hosts.load, UnloadModel: hosts.unload}
 
 
 def unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -166,3 +173,21 @@ async def _certificates(client: Client, check: AgentCard | GatewayModels | McpHa
     return "\n".join(
         base64.b64decode(data[name]).decode(errors="replace") for name in (own, "ca.crt") if data.get(name)
     )
+
+
+async def read_secret(client: Client, namespace: str, wanted: SecretKey) -> str:
+    """Return a value of a Secret, for a request to a host. HostFailed: it is not there, or cannot be read now."""
+    try:
+        data = (await client.get(SECRET, Key(namespace, wanted.name))).part("data")
+    except NotFound as error:
+        what = f"the Secret {wanted.name} does not exist in this namespace"
+        raise HostFailed(Problem(Reason.SECRET_NOT_FOUND, what, f"create it with the key {wanted.key}")) from error
+    except Forbidden as error:
+        raise HostFailed(Problem(Reason.FORBIDDEN, str(error), "apply deploy/rbac.yaml of this version")) from error
+    except KubeError as error:
+        what = f"the Secret {wanted.name} cannot be read at the moment"
+        raise HostFailed(Problem(Reason.API_UNAVAILABLE, what, "it is tried again")) from error
+    if not data.get(wanted.key):
+        what = f"the Secret {wanted.name} lacks {wanted.key}"
+        raise HostFailed(Problem(Reason.SECRET_KEY_MISSING, what, "add it, or name another key"))
+    return base64.b64decode(data[wanted.key]).decode(errors="replace")

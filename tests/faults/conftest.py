@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import watched_resources
-from tests.support import beacons
+from tests.support import beacons, fleets
 from tests.support.accounts import until_children_are_taken
 from tests.support.faultproxy import fault_proxy
 from tests.support.operators import OperatorProcess
@@ -34,10 +34,10 @@ async def proxy(cluster: Cluster, tmp_path: Path) -> AsyncIterator[FaultProxy]:
 
 @pytest.fixture(scope="session")
 async def toys(cluster: Cluster, installed: Path) -> AsyncIterator[None]:
-    """The toy kind is installed, and its host serves."""
+    """The toy kind is installed, and the hosts of the toys and of the fleet serve."""
     await beacons.install(cluster.controlplane.admin)
     await until_children_are_taken(installed, [BEACON])
-    async with beacons.HOST.serving():
+    async with beacons.HOST.serving(), fleets.STUDIO.serving():
         yield
 
 

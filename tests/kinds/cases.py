@@ -87,6 +87,7 @@ class Planned(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     replicas: Json = {}
     requeue_after: float | None = None
     asks: tuple[Json, ...] | None = None
+    calls: tuple[Json, ...] | None = None
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):

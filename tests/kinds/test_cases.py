@@ -126,6 +126,10 @@ def plan_complaints(case: Case, situation: Situation) -> Iterator[str]:
         yield from differences(len(wanted.asks), len(questions), "number of questions")
         for question, asked in zip(wanted.asks, questions, strict=False):
             yield from differences(question, asked, "asks")
+    if wanted.calls is not None:
+        yield from differences(len(wanted.calls), len(plan.calls), "number of calls")
+        for request, call in zip(wanted.calls, plan.calls, strict=False):
+            yield from differences(request, msgspec.to_builtins(call), "calls")
     if wanted.replicas:
         (found,) = (child.replicas for child in plan.apply if isinstance(child, Child) and child.replicas)
         yield from differences(wanted.replicas, msgspec.to_builtins(found), "replicas")

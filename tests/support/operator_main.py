@@ -1,4 +1,7 @@
-"""The operator as `modelyard run` starts it, except that every Service is found at one local port."""
+"""The operator as `modelyard run` starts it, except that every Service is found at one local port.
+
+An administrator has allowed the name `localhost`, where tests have their hosts, and no other address of this machine.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+_POLICY = '{"remote_hosts": ["localhost"]}'
+
 
 def main() -> None:
     configure_logging(os.environ.get("LOG_LEVEL", "info"), "text")
@@ -29,7 +34,7 @@ def main() -> None:
         host="127.0.0.1",
         health_port=int(os.environ.get("HEALTH_PORT", "0")),
         metrics_port=int(os.environ.get("METRICS_PORT", "0")),
-        policy=msgspec.json.decode(os.environ.get("POLICY", "{}"), type=Policy),
+        policy=msgspec.json.decode(os.environ.get("POLICY", _POLICY), type=Policy),
     )
     port = int(os.environ.get("MCP_PORT", "1"))
     app.run(settings, config.find(os.environ), locate=lambda _: ("127.0.0.1", port))

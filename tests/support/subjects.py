@@ -8,7 +8,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, JOB, SERVICE, SERVICE_ACCOUNT, VOLUME_CLAIM, Resource
+from modelyard.core.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    ENDPOINT_SLICE,
+    JOB,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    VOLUME_CLAIM,
+    Resource,
+)
 from modelyard.kinds.agent import AGENT
 from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
@@ -17,6 +26,7 @@ from modelyard.local.raw_client import RawClient
 from tests.support import (
     agents,
     beacons,
+    fleets,
     gateways,
     mcps,
     modeldeployments,
@@ -25,6 +35,8 @@ from tests.support import (
     services,
     zerfoos,
 )
+from tests.support.fleets import HOSTS as INFERENCE_HOSTS
+from tests.support.fleets import MODELS as MODEL_ON_HOSTS
 from tests.support.recorder import Recorder
 from tests.support.services import MODELS, SERVICES
 from tests.support.zerfoos import ZERFOOS
@@ -139,6 +151,16 @@ ZERFOO = Subject(
     create=zerfoos.create,
     until_ready=zerfoos.until_phase,
 )
+HOST_AND_MODEL = Subject(
+    resource=MODEL_ON_HOSTS,
+    name="qwen",
+    children=((SERVICE, "qwen"), (ENDPOINT_SLICE, fleets.slice_name())),
+    written=(MODEL_ON_HOSTS, INFERENCE_HOSTS),
+    writes=8,
+    reasons=frozenset({"InsufficientHosts", "Loading", "Ready"}),
+    create=fleets.create_pair,
+    until_ready=fleets.until_ready,
+)
 SUBJECTS = {
     "mcp": MCP_SERVER,
     "agent": A2A_AGENT,
@@ -147,5 +169,6 @@ SUBJECTS = {
     "zerfoo": ZERFOO,
     "deployment": MODEL_DEPLOYMENT,
     "gateway": GATEWAY_SERVER,
+    "fleet": HOST_AND_MODEL,
     "toy": TOY,
 }

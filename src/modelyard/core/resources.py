@@ -61,6 +61,7 @@ class Ref(Struct, frozen=True):
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments", scalable=True)
 SERVICE = Resource("", "v1", "Service", "services")
+ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets", by_name=True)
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", by_name=True)

@@ -8,6 +8,8 @@ from modelyard.kinds.agent import AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import DOOR
 from modelyard.kinds.gateway import GATEWAY
+from modelyard.kinds.inferencehost import INFERENCE_HOST
+from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
@@ -23,6 +25,8 @@ ALL = (
     AGENT,
     GATEWAY,
     ORCHESTRATOR,
+    INFERENCE_HOST,
+    INFERENCE_MODEL,
 )
 """The kinds that users write, each with its CRD."""
 

@@ -1,0 +1,66 @@
+"""The plan of an InferenceModel: Service, EndpointSlices, and what hosts are asked to load and unload."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from modelyard.core.plan import Plan, RequeueAfter
+from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.inferencemodel.endpoints import HEADLESS, endpoints, families, service, slices
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
+    from modelyard.core.plan import Child
+    from modelyard.core.resources import Ref
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferencemodel.api import InferenceModelSpec
+    from modelyard.kinds.inferencemodel.decide import Decision
+
+LEAVE_SECONDS: Final = 300.0
+"""A host that is gone for good must not keep the object for ever."""
+
+_ANEW: Final = RequeueAfter(0.0, "the Service is made anew, because its clusterIP cannot change")
+
+
+def plan(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> Plan:
+    """Return the plan of one InferenceModel."""
+    stored = seen.one(Owned(SERVICE))
+    if stored and _is_headless(stored) != model.spec.headless:
+        return Plan(delete=(stored.ref,), requeue_after=_ANEW)
+    wanted = slices(model, endpoints(decision, families(stored)))
+    return Plan(
+        # The Service first: if its name is taken, our slices would lead its clients to our hosts.
+        apply=(service(model), *wanted),
+        delete=_obsolete(seen, wanted),
+        calls=(*decision.unloads, *decision.loads),
+        requeue_after=decision.requeue_after,
+    )
+
+
+def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> Plan:
+    """Return what is left to do before the object may go; empty: all is unloaded, or waiting has taken too long."""
+    since = datetime.fromisoformat(model.meta.deletion_timestamp or seen.now.isoformat())
+    left = LEAVE_SECONDS - (seen.now - since).total_seconds()
+    if left <= 0 or not decision.memory.pending_unloads:
+        return Plan()
+    later = decision.requeue_after
+    wanted = slices(model, endpoints(decision, families(seen.one(Owned(SERVICE)))))
+    present = {one.meta.name for one in seen.all(Owned(ENDPOINT_SLICE))}
+    return Plan(
+        # Nothing is created: the namespace may be going, too.
+        apply=tuple(child for child in wanted if child.name in present),
+        delete=_obsolete(seen, wanted),
+        calls=decision.unloads,
+        requeue_after=RequeueAfter(min(left, later.seconds if later else left), "hosts unload, or are given up"),
+    )
+
+
+def _is_headless(stored: Stored) -> bool:
+    return stored.spec.get("clusterIP") == HEADLESS
+
+
+def _obsolete(seen: Seen, wanted: tuple[Child, ...]) -> tuple[Ref, ...]:
+    names = {child.name for child in wanted}
+    return tuple(one.ref for one in seen.all(Owned(ENDPOINT_SLICE)) if one.meta.name not in names)

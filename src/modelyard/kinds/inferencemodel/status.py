@@ -1,0 +1,185 @@
+"""The status of an InferenceModel: Placed (hosts are chosen), Ready (all replicas get requests), and what is wrong."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from modelyard.core import names
+from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.reasons import Reason
+from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
+from modelyard.core.times import timestamp
+from modelyard.kinds.contract import Owned
+from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, Placement, State
+from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
+from modelyard.kinds.inferencemodel.placement import Refusal
+from modelyard.kinds.inferencemodel.scene import shown_before
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.core.plan import Outcome
+    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.inferencemodel.api import InferenceModelSpec
+    from modelyard.kinds.inferencemodel.decide import Decision
+    from modelyard.kinds.inferencemodel.life import Replica
+
+_ROOM = frozenset({Refusal.MEMORY, Refusal.MODELS, Refusal.SHARED})
+
+
+def summarise(
+    model: Object[InferenceModelSpec], seen: Seen, outcome: Outcome, decision: Decision
+) -> InferenceModelStatus:
+    """Return the status of one InferenceModel."""
+    serving = ready_addresses(seen.all(Owned(ENDPOINT_SLICE)))
+    shown = shown_before(model)
+    replicas = tuple(_placement(shown, seen, decision, one, serving) for one in decision.replicas)
+    placed = is_placed(model, decision)
+    return InferenceModelStatus(
+        replicas=len({one.host for one in replicas}),
+        ready_replicas=len(serving),
+        endpoint=f"http://{names.service_host(model.meta.name, model.meta.namespace)}:{model.spec.port}",
+        selector=f"{names.KIND_LABEL}={RESOURCE.kind.lower()},{names.INSTANCE_LABEL}={model.meta.name}",
+        placements=replicas,
+        conditions=(
+            placed,
+            is_ready(model, outcome, decision, replicas, placed),
+            *warnings(decision, replicas),
+        ),
+    )
+
+
+def _placement(
+    shown: Mapping[tuple[str, str], Placement],
+    seen: Seen,
+    decision: Decision,
+    one: Replica,
+    serving: frozenset[tuple[str, int]],
+) -> Placement:
+    host = decision.hosts[one.assignment.host]
+    published = one.state is State.READY and (host.ip, host.port) in serving
+    before = shown.get((host.name, one.assignment.model))
+    same = before is not None and (before.state, before.progress) == (one.state, one.progress)
+    return Placement(
+        host=host.name,
+        model=one.assignment.model,
+        state=one.state,
+        since=before.since if before and same else timestamp(seen.now),
+        progress=one.progress,
+        address=host.ip if published else "",
+        port=host.port if published else 0,
+        error=one.error or ("" if published or one.state is not State.READY else unpublished(host.ip, seen)),
+    )
+
+
+def unpublished(address: str, seen: Seen) -> str:
+    """Return why a replica that is ready gets no requests."""
+    if not address:
+        return "pods cannot reach the host"
+    family = f"IPv{ip_address(address).version}"
+    served = families(seen.one(Owned(SERVICE)))
+    return "" if family in served else f"the host has an {family} address and the Service has none"
+
+
+def is_placed(model: Object[InferenceModelSpec], decision: Decision) -> Condition:
+    """Return the condition Placed: whether there is a host for each replica."""
+    wanted = model.spec.replicas
+    chosen = sum(one.assignment.model == model.spec.model for one in decision.replicas)
+    if model.meta.deleting:
+        return condition("Placed", False, Reason.UNLOADING, unloading_text(decision))
+    if chosen >= wanted:
+        return condition("Placed", True, Reason.PLACED, f"{wanted} of {wanted} replicas have a host")
+    return failing("Placed", shortage(decision, chosen, wanted))
+
+
+def shortage(decision: Decision, chosen: int, wanted: int) -> Problem:
+    """Return why there are too few hosts, with how many were refused for each reason."""
+    refused = decision.verdict.refused
+    counted = [f"{count} {reason}" for reason, count in refused.items()]
+    others = f"; of the other hosts {', '.join(counted)}" if counted else "; there is no other host"
+    message = f"{chosen} of {wanted} replicas have a host{others}"
+    if refused and set(refused) <= _ROOM:
+        remedy = "add a host with more memory, or set spec.memory if the model takes less"
+        return Problem(Reason.INSUFFICIENT_MEMORY, message, remedy)
+    return Problem(Reason.INSUFFICIENT_HOSTS, message, "add an InferenceHost, or lower spec.replicas")
+
+
+def is_ready(
+    model: Object[InferenceModelSpec],
+    outcome: Outcome,
+    decision: Decision,
+    replicas: tuple[Placement, ...],
+    placed: Condition,
+) -> Condition:
+    """Return the condition Ready: whether as many hosts as wanted get requests for the model."""
+    own = [one for one in replicas if one.model == model.spec.model]
+    serving, wanted = sum(bool(one.address) for one in own), model.spec.replicas
+    count = f"{serving} of {wanted} replicas are ready"
+    if outcome.problem:
+        return failing("Ready", outcome.problem)
+    if model.meta.deleting:
+        return condition("Ready", False, Reason.UNLOADING, placed.message)
+    if decision.suspect:
+        return failing("Ready", _SILENCE, Truth.UNKNOWN)
+    if wanted == 0:
+        return condition("Ready", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
+    if serving >= wanted:
+        return condition("Ready", True, Reason.READY, count)
+    if trouble := first_trouble(own):
+        return failing("Ready", Problem(trouble.reason, f"{count}; {trouble.message}", trouble.remedy))
+    if placed.status is not Truth.TRUE:
+        return condition("Ready", False, Reason(placed.reason), placed.message)
+    return condition("Ready", False, Reason.LOADING, f"{count}; the others are being loaded")
+
+
+def first_trouble(replicas: list[Placement]) -> Problem | None:
+    """Return what keeps replicas from serving, the worst first; None: they are on their way."""
+    for state, reason, remedy in _TROUBLES:
+        hit = [one for one in replicas if one.state is state and one.error]
+        if hit:
+            return Problem(reason, ", ".join(f"{one.host}: {one.error}" for one in hit), remedy)
+    return None
+
+
+def warnings(decision: Decision, replicas: tuple[Placement, ...]) -> tuple[Condition, ...]:
+    """Return the conditions that are there only when something is wrong."""
+    found = []
+    trouble = first_trouble([one for one in replicas if one.state is State.FAILED])
+    if trouble:
+        found.append(failing("LoadFailed", trouble, Truth.TRUE))
+    if decision.suspect:
+        found.append(failing("ProbeSuspect", _SILENCE, Truth.TRUE))
+    if blocked := decision.verdict.blocked:
+        wrong = f"a replica cannot leave {', '.join(blocked)}, because no other host has room for it"
+        found.append(failing("DrainBlocked", Problem(Reason.DRAIN_BLOCKED, wrong, _MORE_ROOM), Truth.TRUE))
+    return tuple(found)
+
+
+def unloading_text(decision: Decision) -> str:
+    """Return on which hosts a model that is being deleted still has to be unloaded."""
+    left = sorted({one.host for one in decision.memory.pending_unloads})
+    silent = [name for name in left if not decision.hosts[name].answers]
+    remark = f"; {', '.join(silent)} does not answer, so unload it there by hand if it never does" if silent else ""
+    return f"the model is being unloaded from {', '.join(left) or 'its hosts'}{remark}"
+
+
+_MORE_ROOM = "add a host, or make room on one"
+_SILENCE = Problem(
+    Reason.ALL_HOSTS_UNREACHABLE,
+    "no host answers; the endpoints stay as they are for two minutes, because the operator itself may be cut off",
+    "check the network between the operator and the hosts",
+)
+_TROUBLES = (
+    (
+        State.FAILED,
+        Reason.LOAD_FAILED,
+        "it is tried again, and after three failures on another host; see the host's log",
+    ),
+    (
+        State.UNREACHABLE,
+        Reason.NO_ANSWER,
+        "check the host; after spec.placement.failoverAfterSeconds another takes over",
+    ),
+    (State.READY, Reason.ADDRESS_NOT_ROUTABLE, "correct spec.endpoint or spec.address of the InferenceHost"),
+)
