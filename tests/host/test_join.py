@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from modelyard.cli.verbs import app
 from modelyard.host.join import Joining, host_name, manifests
 from modelyard.host.settings import HostRecord, write_host_record
+from modelyard.kinds.inferencehost.api import RESOURCE, InferenceHostSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,17 @@ def test_a_secret_and_a_host_are_made() -> None:
             },
         },
     ]
+
+
+def test_the_host_is_one_that_the_operator_reads() -> None:
+    _, host = manifests(Joining("studio", "https://10.0.0.5:11434", "secret", ca="PEM"))
+    assert (host["apiVersion"], host["kind"]) == (RESOURCE.api_version, RESOURCE.kind)
+    spec = msgspec.convert(host["spec"], InferenceHostSpec)
+    assert spec.auth is not None
+    assert spec.tls is not None
+    assert spec.tls.ca_secret_ref is not None
+    read = (spec.endpoint, spec.auth.secret_ref.name, spec.auth.secret_ref.key, spec.tls.ca_secret_ref.key)
+    assert read == ("https://10.0.0.5:11434", "studio-host", "token", "ca.crt")
 
 
 @pytest.mark.parametrize(
