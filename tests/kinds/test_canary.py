@@ -43,6 +43,47 @@ def reason(found: Situation, kind: str = "TrafficSplit") -> str:
     return str(next((entry["reason"] for entry in found.status["conditions"] if entry["type"] == kind), ""))
 
 
+def shares(found: Situation) -> list[int]:
+    """Return the shares of primary and canary that are in force, as the status tells them."""
+    return [track["effectiveWeight"] for track in found.status["tracks"]]
+
+
+def with_weight(number: int, **more: Any) -> Situation:
+    """Return the situation of a canary that was given this weight."""
+    canary = {"modelRef": "tiny-2", "weight": number}
+    return situation(Stage(canary=canary, rollout={"weight": number}, **more))
+
+
+@pytest.mark.parametrize("number", [0, 20, 100])
+def test_what_is_in_force_is_what_the_routers_say_and_both_tracks_stay(number: int):
+    found = with_weight(number, loaded=(number, number))
+    assert (shares(found), reason(found), found.status["ready"]) == ([100 - number, number], "WeightsLoaded", True)
+    assert child(found.plan.apply, "Deployment", "chat-primary")
+    assert child(found.plan.apply, "Deployment", "chat-canary")
+
+
+def test_while_one_of_two_routers_has_loaded_a_weight_the_share_lies_between():
+    found = with_weight(60, loaded=(20, 60))
+    assert (shares(found), reason(found), found.status["ready"]) == ([60, 40], "WaitingForRouters", False)
+    assert leads_to(found) == "chat-router"
+
+
+def test_one_router_of_two_is_enough_to_keep_the_service_there():
+    found = with_weight(20, loaded=(20,))
+    assert (leads_to(found), shares(found)) == ("chat-router", [80, 20])
+
+
+def test_without_any_router_the_service_leads_to_the_primary():
+    found = with_weight(20, loaded=())
+    assert leads_to(found) == "chat-primary"
+
+
+def test_a_canary_of_the_same_model_is_a_canary_all_the_same():
+    found = situation(Stage(canary={"modelRef": "tiny", "weight": 20}, rollout={"weight": 20}))
+    assert [track["model"] for track in found.status["tracks"]] == ["tiny", "tiny"]
+    assert shares(found) == [80, 20]
+
+
 def test_a_canary_that_goes_is_first_taken_from_the_routers():
     found = situation(Stage(rollout={"weight": 20}))
     assert (weight(found), leads_to(found), deleted(found)) == (0, "chat-router", [])
