@@ -9,12 +9,15 @@ import pytest
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
 from modelyard.local.raw_client import RawClientError
 from tests.support.mcps import condition, expect_writes, says
+from tests.support.mcps import create as create_tool_server
+from tests.support.mcps import until_ready as until_tool_server_ready
 from tests.support.services import MODELS, create_model
 from tests.support.zerfoos import HEALTH, ZERFOOS, create, edit, until_phase, zerfoo
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
+    from tests.support.operators import OperatorProcess
     from tests.support.recorder import Recorder
 
 Json = dict[str, Any]
@@ -158,6 +161,38 @@ async def test_an_autoscaler_takes_the_number_over_and_hands_it_back_without_a_d
     await until_phase(recorder, namespace, after=edited, replicas=5)
     history = recorder.history(DEPLOYMENT, namespace, "chat-primary")
     assert list(dict.fromkeys(version.object["spec"]["replicas"] for version in history)) == [5, 7]
+
+
+async def test_what_an_autoscaler_has_chosen_outlives_a_restart_of_the_operator(
+    cluster: Cluster, namespace: str, recorder: Recorder, standing_operator: OperatorProcess
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace, replicas=2, minReplicas=1, maxReplicas=10, resources={"cpu": "1"})
+    await until_phase(recorder, namespace, replicas=2)
+    await admin.patch(DEPLOYMENT.path(namespace, "chat-primary", "scale"), {"spec": {"replicas": 7}})
+    await until_phase(recorder, namespace, replicas=7)
+    await standing_operator.stop()
+    await standing_operator.start()
+    await standing_operator.until_ready("leader")
+    edited = await edit(admin, namespace, modelRef="other")
+    await until_phase(recorder, namespace, after=edited, replicas=7)
+
+
+async def test_two_kinds_that_want_the_same_child_do_not_take_it_from_each_other(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create_tool_server(admin, namespace, "chat-primary")
+    first = await recorder.wait_for(DEPLOYMENT, namespace, "chat-primary", lambda item: item is not None)
+    assert first
+    await create(admin, namespace)
+    await recorder.wait_for(ZERFOOS, namespace, "chat", says("NameConflict"))
+    await until_tool_server_ready(recorder, namespace, "chat-primary")
+    owners = {
+        version.object["metadata"]["ownerReferences"][0]["kind"]
+        for version in recorder.history(DEPLOYMENT, namespace, "chat-primary")
+    }
+    assert owners == {"MCP"}
 
 
 async def test_children_that_a_user_deletes_come_back_and_edits_are_reverted(
