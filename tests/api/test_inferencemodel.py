@@ -1,4 +1,4 @@
-"""The lives of InferenceHosts and InferenceModels on a real cluster, with daemons that answer over HTTP."""
+"""The lives of InferenceModels on a real cluster, with hosts whose daemons answer over HTTP."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import ENDPOINT_SLICE, EVENT, SECRET, SERVICE
+from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.local.raw_client import RawClientError
 from tests.kinds.cases import ALL_CASES
 from tests.support.fleets import ADDRESS, HOSTS, MODELS, create_host, create_model, is_ready, slice_name, until_ready
 from tests.support.hostdaemon import HostDaemon
-from tests.support.mcps import condition, says
+from tests.support.mcps import says
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -166,21 +166,6 @@ async def test_at_rest_hosts_are_probed_and_nothing_is_written(
     assert len(recorder.log) == written
 
 
-async def test_a_token_is_sent_and_followed_when_it_rotates(
-    admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
-) -> None:
-    daemon = daemons[0]
-    daemon.token = "first"
-    await create_host(admin, namespace, "studio", daemon.port, auth={"secretRef": {"name": "studio"}})
-    missing = await recorder.wait_for(HOSTS, namespace, "studio", says("SecretNotFound"), 60.0)
-    assert condition(missing, "Authenticated")["status"] == "False"
-    body = {"metadata": {"name": "studio"}, "stringData": {"token": "first\n"}}
-    await admin.create(SECRET.path(namespace), body)
-    await recorder.wait_for(HOSTS, namespace, "studio", is_ready, RETURN_SECONDS)
-    shown = str([version.object for version in recorder.log if version.kind in (HOSTS.kind, EVENT.kind)])
-    assert "first" not in shown
-
-
 async def test_a_service_that_is_not_ours_is_left_alone_and_gets_no_endpoints(
     admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
 ) -> None:
@@ -204,17 +189,6 @@ async def test_a_service_that_becomes_headless_is_made_anew(
     )
     await until_ready(recorder, namespace)
     assert daemons[0].asked == ["load org/qwen"]
-
-
-async def test_an_address_that_was_not_allowed_is_never_dialled_or_published(
-    admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
-) -> None:
-    await create_host(admin, namespace, "loop", daemons[0].port, endpoint=f"http://127.0.0.1:{daemons[0].port}")
-    await create_host(admin, namespace, "pods", daemons[1].port, address="10.96.0.1")
-    for name in ("loop", "pods"):
-        found = await recorder.wait_for(HOSTS, namespace, name, says("AddressNotAllowed"), 60.0)
-        assert found["status"]["address"] == ""
-    assert daemons[0].probes == 0
 
 
 REFUSED = [
