@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import DEPLOYMENT, POD, Resource
+from modelyard.core.resources import DEPLOYMENT, ENDPOINT_SLICE, POD, Resource
 from modelyard.kinds import ALL
 from modelyard.kinds.inferenceservice.phases import ServicePhase
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.kinds.modeldeployment.api import Phase
 from modelyard.kube.errors import NotFound
 from modelyard.local.clock import timestamp
-from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

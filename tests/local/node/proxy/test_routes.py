@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from modelyard.core.objects import Stored
-from modelyard.core.resources import SERVICE, Key
+from modelyard.core.resources import ENDPOINT_SLICE, SERVICE, Key
 from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.node.proxy.routes import routes
-from modelyard.local.node.proxy.service_proxy import ENDPOINT_SLICE
 
 _KEY = Key("team", "yard")
 _IP = "127.96.3.4"

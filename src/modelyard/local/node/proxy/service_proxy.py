@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
-from modelyard.core.resources import EVENT, SERVICE, Key, Resource
+from modelyard.core.resources import ENDPOINT_SLICE, EVENT, SERVICE, Key
 from modelyard.kube.errors import KubeError
 from modelyard.kube.watch import Target, follow
 from modelyard.local.clock import timestamp
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
     from modelyard.local.node.proxy.addresses import PodAddress, PodAddresses
     from modelyard.local.node.proxy.service_dns import ServiceAddresses
-
-ENDPOINT_SLICE: Final = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 
 _API: Final = Key("default", "kubernetes")
 _TRY_AGAIN_SECONDS: Final = 5.0
