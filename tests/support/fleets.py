@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
+from modelyard.local.ports import free_ports
 from tests.support.hostdaemon import HostDaemon
 from tests.support.mcps import condition
 
@@ -18,8 +19,9 @@ Json = dict[str, Any]
 HOSTS = INFERENCE_HOST.resource
 MODELS = INFERENCE_MODEL.resource
 STUDIO = HostDaemon(total=1 << 44)
-"""A daemon for the subjects of all namespaces. Its port is fixed, because the name of a slice holds it."""
-STUDIO.port = 31434
+"""A daemon for the subjects of all namespaces."""
+# Chosen before it serves, because the name of a slice holds it, and by each process, because tests run in several.
+[STUDIO.port] = free_ports(1)
 ADDRESS = "198.41.0.4"
 """What is published is never dialled in these tests, but it has to be public: only `localhost` is allowed besides."""
 
