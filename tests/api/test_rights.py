@@ -12,6 +12,7 @@ from modelyard.core.resources import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
+    ENDPOINT_SLICE,
     INGRESS,
     JOB,
     LEASE,
@@ -26,7 +27,8 @@ from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.shared.http_route import HTTP_ROUTE
 from modelyard.manifests import rbac
-from tests.support import agents, gateways, orchestrators
+from tests.support import agents, fleets, gateways, modeldeployments, orchestrators
+from tests.support.hostdaemon import HostDaemon
 from tests.support.mcps import condition, create, edit, says, until_ready
 from tests.support.operators import NAMESPACE, running_operator
 from tests.support.services import (
@@ -60,9 +62,7 @@ NOT_SERVED_HERE = {
     (verb, resource.label) for resource in (API_GATEWAY, HTTP_ROUTE) for verb in ("create", "delete", "get", "patch")
 }
 """Of the Gateway API, which this cluster lacks."""
-ONLY_AFTER_A_LOST_ANSWER = {("get", VOLUME_CLAIM.label)}
-"""What is shared is nobody's, so it is only looked at when we cannot know whether we made it. Shown in tests/faults."""
-UNUSED = CHECKED_BY_ADMISSION | NOT_SERVED_HERE | ONLY_AFTER_A_LOST_ANSWER
+UNUSED = CHECKED_BY_ADMISSION | NOT_SERVED_HERE
 ROUTES = "models: {fast: {deployments: [{provider: ollama, model: a}, {provider: ollama, model: b}]}}"
 
 
@@ -76,12 +76,13 @@ async def test_every_right_is_used_and_none_is_missing(
         await _use_everything(cluster, namespace, recorder, kubectl)
         await _prefetch(cluster.controlplane.admin, namespace, recorder)
         await _serve_and_stop(cluster.controlplane.admin, namespace, recorder, operator)
-        for subject in (ZERFOO, MODEL_DEPLOYMENT):
-            await subject.create(cluster.controlplane.admin, namespace)
-            await subject.until_ready(recorder, namespace)
+        await ZERFOO.create(cluster.controlplane.admin, namespace)
+        await ZERFOO.until_ready(recorder, namespace)
+        await _deploy_and_decommission(cluster.controlplane.admin, namespace, recorder)
         await _run_an_agent(cluster.controlplane.admin, namespace, recorder)
         await _expose_a_gateway(cluster.controlplane.admin, namespace, recorder)
         await _run_a_bot(cluster.controlplane.admin, namespace, recorder)
+        await _serve_on_a_host(cluster.controlplane.admin, namespace, recorder)
         with suppress(TimeoutError):
             async with asyncio.timeout(30):
                 while _unused(await operator.metrics()) != UNUSED:
@@ -173,6 +174,23 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
     await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")
 
 
+async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: Recorder) -> None:
+    """Let a claim be created, put back and deleted."""
+    await MODEL_DEPLOYMENT.create(admin, namespace)
+    await MODEL_DEPLOYMENT.until_ready(recorder, namespace)
+    claim = VOLUME_CLAIM.path(namespace, "chat-weights")
+    await admin.patch(claim, {"metadata": {"labels": {"modeldeployment": "another"}}})
+    await recorder.wait_for(
+        VOLUME_CLAIM, namespace, "chat-weights", lambda item: _labels(item).get("modeldeployment") == "chat"
+    )
+    deprecated = await modeldeployments.edit(admin, namespace, deprecated=True, drain={"timeoutSeconds": 0})
+    await modeldeployments.until(recorder, namespace, deprecated, phase="Decommissioned")
+
+
+def _labels(item: Json | None) -> Json:
+    return item["metadata"]["labels"] if item else {}
+
+
 async def _run_an_agent(admin: RawClient, namespace: str, recorder: Recorder) -> None:
     """Let a ConfigMap be read that a variable names."""
     source = {"configMapKeyRef": {"name": "settings", "key": "mode", "optional": True}}
@@ -221,3 +239,21 @@ async def _run_a_bot(admin: RawClient, namespace: str, recorder: Recorder) -> No
     await orchestrators.until_ready(recorder, namespace, after=await orchestrators.edit(admin, namespace, a2a=search))
     await orchestrators.edit(admin, namespace, a2a={"enabled": False})
     await recorder.wait_for(CONFIG_MAP, namespace, "helper-agents", lambda item: item is None)
+
+
+async def _serve_on_a_host(admin: RawClient, namespace: str, recorder: Recorder) -> None:
+    """Let an EndpointSlice be looked at, created, put back and deleted."""
+    async with HostDaemon().serving() as daemon:
+        name = fleets.slice_name(port=daemon.port)
+        stranger = {"metadata": {"name": name}, "addressType": "IPv4", "endpoints": []}
+        await admin.create(ENDPOINT_SLICE.path(namespace), stranger)
+        await fleets.create_host(admin, namespace, "studio", daemon.port)
+        await fleets.create_model(admin, namespace)
+        await recorder.wait_for(fleets.MODELS, namespace, "qwen", says("NameConflict"))
+        await admin.delete(ENDPOINT_SLICE.path(namespace, name))
+        await admin.patch(fleets.MODELS.path(namespace, "qwen"), {"spec": {"memory": "2Gi"}})
+        await fleets.until_ready(recorder, namespace)
+        await admin.patch(ENDPOINT_SLICE.path(namespace, name), {"endpoints": []})
+        await recorder.wait_for(ENDPOINT_SLICE, namespace, name, lambda item: bool(item and item["endpoints"]))
+        await admin.patch(fleets.MODELS.path(namespace, "qwen"), {"spec": {"replicas": 0}})
+        await recorder.wait_for(ENDPOINT_SLICE, namespace, name, lambda item: item is None)
