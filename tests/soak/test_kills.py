@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import fresh_namespace, recording_all
+from tests.support import fleets, operator_main
 from tests.support.subjects import SUBJECTS
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 NAMESPACES = 5
 KILLS = 5
+SERVED = [subject for subject in SUBJECTS.values() if subject.operator is operator_main.main]
+"""All but the toys, which have an operator of their own."""
 
 
 @pytest.mark.soak
@@ -30,6 +33,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(
     end = loop.time() + seconds
     while loop.time() < end:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(fleets.STUDIO.serving())
             recorders = {}
             for _ in range(NAMESPACES):
                 namespace = await stack.enter_async_context(fresh_namespace(cluster))
@@ -42,7 +46,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(
 
 async def _create(cluster: Cluster, namespaces: list[str]) -> None:
     for namespace in namespaces:
-        for subject in SUBJECTS.values():
+        for subject in SERVED:
             await subject.create(cluster.controlplane.admin, namespace)
 
 
@@ -56,7 +60,7 @@ async def _kill(operator: OperatorProcess, chance: Random) -> None:
 
 
 async def _ends_well(recorder: Recorder, namespace: str) -> None:
-    for subject in SUBJECTS.values():
+    for subject in SERVED:
         await subject.until_ready(recorder, namespace)
         for resource, name in subject.children:
             assert recorder.created(resource)[name] == 1
