@@ -88,7 +88,8 @@ async def expect_writes(audit_log: Path, namespace: str, expected: dict[str, int
         async with asyncio.timeout(_LOGGED_SECONDS):
             while writes(audit_log, namespace) != expected:
                 await asyncio.sleep(0.1)
-    assert writes(audit_log, namespace) == expected
+    found = writes(audit_log, namespace)
+    assert found == expected, f"{found} instead of {expected}"
 
 
 def writes(audit_log: Path, namespace: str) -> Counter[str]:
