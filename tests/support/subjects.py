@@ -157,7 +157,7 @@ HOST_AND_MODEL = Subject(
     children=((SERVICE, "qwen"), (ENDPOINT_SLICE, fleets.slice_name())),
     written=(MODEL_ON_HOSTS, INFERENCE_HOSTS),
     writes=8,
-    reasons=frozenset({"InsufficientHosts", "Loading", "Ready"}),
+    reasons=frozenset({"WaitingForAnswer", "Loading", "Ready"}),
     create=fleets.create_pair,
     until_ready=fleets.until_ready,
 )

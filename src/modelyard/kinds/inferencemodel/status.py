@@ -90,6 +90,10 @@ def is_placed(model: Object[InferenceModelSpec], decision: Decision) -> Conditio
         return condition("Placed", False, Reason.UNLOADING, unloading_text(decision))
     if chosen >= wanted:
         return condition("Placed", True, Reason.PLACED, f"{wanted} of {wanted} replicas have a host")
+    if any(not host.answers and not host.since for host in decision.hosts.values()):
+        # Created together with the model, a host is no shortage yet.
+        waiting = f"{chosen} of {wanted} replicas have a host; a host has not been asked yet"
+        return condition("Placed", False, Reason.WAITING_FOR_ANSWER, waiting)
     return failing("Placed", shortage(decision, chosen, wanted))
 
 
