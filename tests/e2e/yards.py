@@ -98,7 +98,7 @@ class Yard:
         words = (*COMMAND, "up", f"--dir={self.path}", *map(str, args))
         with self.output.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *words, stdout=output, stderr=output, env={**os.environ, **env}
+                *words, stdout=output, stderr=output, env={**os.environ, "PYTHONFAULTHANDLER": "1", **env}
             )
 
     async def until_settled(self) -> str:
@@ -294,6 +294,6 @@ async def running_yard(path: Path, *args: str | Path) -> AsyncIterator[Yard]:
         yield yard
     finally:
         code = await yard.stop()
-    assert code == 0, yard.output.read_text()
+    assert code == 0, f"it ended with {code}: {yard.output.read_text()}"
     assert "Traceback" not in yard.output.read_text()
     await yard.until_nothing_runs()
