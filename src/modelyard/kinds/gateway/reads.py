@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OWN_DEPLOYMENT = Owned(DEPLOYMENT, GATEWAY)
 OWN_SERVICE = Owned(SERVICE, GATEWAY)
+OWN_PODS = Owned(POD, GATEWAY)
 PROXY_DEPLOYMENT = Owned(DEPLOYMENT, MODELS)
 PROXY_PODS = Owned(POD, MODELS)
 
@@ -36,7 +37,7 @@ def reads(gateway: Object[GatewaySpec], seen: Seen) -> Iterator[Read]:
     yield OWN_SERVICE
     yield PROXY_DEPLOYMENT
     yield PROXY_PODS
-    yield Owned(POD)
+    yield OWN_PODS
     for source in config.sources(gateway.spec):
         yield source.ref.read
     for provider in gateway.spec.providers:

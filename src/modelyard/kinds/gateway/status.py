@@ -12,7 +12,7 @@ from modelyard.core.reasons import Reason
 from modelyard.kinds.gateway import ingress, mcp_servers, routes
 from modelyard.kinds.gateway.api import GatewayStatus
 from modelyard.kinds.gateway.ignored_fields import fields_ignored
-from modelyard.kinds.gateway.naming import account_name, service_url
+from modelyard.kinds.gateway.naming import GATEWAY, account_name, service_url
 from modelyard.kinds.gateway.reads import OWN_DEPLOYMENT, PROXY_DEPLOYMENT, PROXY_PODS, models_check
 from modelyard.kinds.shared import autoscale, pod_problems, readiness, workloads
 
@@ -52,7 +52,7 @@ def summarise(gateway: Object[GatewaySpec], seen: Seen, outcome: Outcome, decisi
     rollout = workloads.read_rollout(deployment)
     question = models_check(gateway, seen)
     answer = (seen.answer(question) or last_answer(gateway, rollout.template)) if question else None
-    pods = available(gateway, seen, rollout)
+    pods = readiness.available(seen, rollout, spec.resources, readiness.BY_HAND, GATEWAY)
     hello = readiness.answered("Responding", answer, asked=bool(question), asking="the gateway is being asked")
     ready = overall(outcome, rollout, decision.lacking or proxy_problem(gateway, seen), pods, hello)
     return GatewayStatus(
@@ -79,13 +79,6 @@ def summarise(gateway: Object[GatewaySpec], seen: Seen, outcome: Outcome, decisi
             *autoscale.conditions(gateway.before, seen),
         ),
     )
-
-
-def available(gateway: Object[GatewaySpec], seen: Seen, rollout: workloads.Rollout) -> Condition:
-    """Return the condition Available: whether pods are ready."""
-    if seen.one(OWN_DEPLOYMENT) is None:
-        return condition("Available", False, Reason.STARTING, "the Deployment does not exist yet")
-    return readiness.available(seen, rollout, gateway.spec.resources, readiness.BY_HAND)
 
 
 def progressing(rollout: workloads.Rollout, pods: Condition) -> Condition:

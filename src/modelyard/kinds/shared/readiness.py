@@ -26,13 +26,18 @@ BY_HAND: Final = "scale its Deployment up"
 """What to do when pods were scaled to zero: change the spec, or the Deployment if the spec says nothing of it."""
 
 
-def available(seen: Seen, rollout: workloads.Rollout, resources: Json | None, revival: str = BY_SPEC) -> Condition:
-    """Return the condition Available: whether pods are ready. `resources` are those that the user set, if any."""
-    if seen.one(Owned(DEPLOYMENT)) is None:
+def available(
+    seen: Seen, rollout: workloads.Rollout, resources: Json | None, revival: str = BY_SPEC, component: str = ""
+) -> Condition:
+    """Return the condition Available: whether pods are ready. `resources` are those that the user set, if any.
+
+    `component` tells the pods of an object that has others besides.
+    """
+    if seen.one(Owned(DEPLOYMENT, component)) is None:
         return condition("Available", False, Reason.STARTING, "the Deployment does not exist yet")
     remedies = pod_problems.DEFAULT_REMEDIES if resources else pod_problems.NO_RESOURCES
-    trouble = None if rollout.complete else pod_problems.first_problem(seen.all(Owned(POD)), remedies)
-    remark = "" if rollout.complete else pod_problems.probe_remark(seen.all(Owned(POD)))
+    pods = () if rollout.complete else seen.all(Owned(POD, component))
+    trouble, remark = pod_problems.first_problem(pods, remedies), pod_problems.probe_remark(pods)
     return workloads.available(rollout, trouble or rollout.problem, remark, revival)
 
 
