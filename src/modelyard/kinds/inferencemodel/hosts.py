@@ -10,6 +10,7 @@ from msgspec import Struct
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.hosts import HostAddress
 from modelyard.core.quantities import quantity
+from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Every
 from modelyard.kinds.inferencehost.api import RESOURCE, InferenceHostSpec, InferenceHostStatus, Loaded
 
@@ -31,6 +32,8 @@ class Host(Struct, frozen=True):
     port: int
     answers: bool
     """Whether its daemon answers and lets the operator in."""
+    asked: bool
+    """Whether it was ever asked. One that was created a moment ago was not."""
     since: str
     """Since when it does, or does not."""
     schedulable: bool
@@ -75,6 +78,7 @@ def host_of(stored: Stored) -> Host | None:
         ip=status.address,
         port=spec.port,
         answers=answers,
+        asked=_is_asked(stored),
         since=_since(stored, answers=answers),
         schedulable=told.get("Schedulable") is Truth.TRUE and not spec.unschedulable,
         cordoned=spec.unschedulable,
@@ -84,6 +88,11 @@ def host_of(stored: Stored) -> Host | None:
         max_models=spec.capacity.max_models,
         models=status.models,
     )
+
+
+def _is_asked(stored: Stored) -> bool:
+    reason = stored_condition(stored.status, "Reachable").get("reason", "")
+    return reason not in ("", Reason.WAITING_FOR_ANSWER)
 
 
 def _since(stored: Stored, *, answers: bool) -> str:

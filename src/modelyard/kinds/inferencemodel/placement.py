@@ -26,6 +26,7 @@ class Refusal(StrEnum):
 
     SELECTOR = "not selected"
     CORDONED = "cordoned or draining"
+    UNASKED = "not asked yet"
     UNREACHABLE = "unreachable"
     UNFIT = "without an address for pods"
     FAILED = "failed to load it"
@@ -140,7 +141,7 @@ def _surplus(kept: list[Current], replicas: int, rooms: Mapping[str, Room]) -> l
 
     def worth(one: Current) -> tuple[object, ...]:
         room = rooms[one.host]
-        healthy = room.refusal is not Refusal.UNREACHABLE
+        healthy = room.refusal not in (Refusal.UNASKED, Refusal.UNREACHABLE)
         return (healthy, room.refusal is None, one.ready, -len(room.taken), _inverted(one.since), _inverted(one.host))
 
     return sorted(kept, key=worth)[: max(0, len(kept) - replicas)]

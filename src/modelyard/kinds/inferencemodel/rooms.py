@@ -56,7 +56,7 @@ def _refusal(host: Host, *, selected: bool, gave_up: bool) -> Refusal | None:
     if host.leaving or host.cordoned:
         return Refusal.CORDONED
     if not host.answers:
-        return Refusal.UNREACHABLE
+        return Refusal.UNREACHABLE if host.asked else Refusal.UNASKED
     if not host.schedulable:
         return Refusal.UNFIT
     return Refusal.FAILED if gave_up else None

@@ -90,10 +90,6 @@ def is_placed(model: Object[InferenceModelSpec], decision: Decision) -> Conditio
         return condition("Placed", False, Reason.UNLOADING, unloading_text(decision))
     if chosen >= wanted:
         return condition("Placed", True, Reason.PLACED, f"{wanted} of {wanted} replicas have a host")
-    if any(not host.answers and not host.since for host in decision.hosts.values()):
-        # Created together with the model, a host is no shortage yet.
-        waiting = f"{chosen} of {wanted} replicas have a host; a host has not been asked yet"
-        return condition("Placed", False, Reason.WAITING_FOR_ANSWER, waiting)
     return failing("Placed", shortage(decision, chosen, wanted))
 
 
@@ -106,6 +102,9 @@ def shortage(decision: Decision, chosen: int, wanted: int) -> Problem:
     if refused and set(refused) <= _ROOM:
         remedy = "add a host with more memory, or set spec.memory if the model takes less"
         return Problem(Reason.INSUFFICIENT_MEMORY, message, remedy)
+    if Refusal.UNASKED in refused:
+        # Created together with the model, a host is no shortage yet.
+        return Problem(Reason.WAITING_FOR_ANSWER, message, "if that lasts, see the conditions of the InferenceHosts")
     return Problem(Reason.INSUFFICIENT_HOSTS, message, "add an InferenceHost, or lower spec.replicas")
 
 
