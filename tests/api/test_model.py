@@ -153,7 +153,8 @@ async def test_a_source_without_the_file_fails_the_model_until_it_has_it(
     found = await until(recorder, namespace, phase="Failed")
     assert condition(found, "Ready")["reason"] == "ModelSourceNotFound"
     assert "HTTP 404; check the spelling of spec.source" in condition(found, "Ready")["message"]
-    await expect_writes(cluster.controlplane.audit_log, namespace, {"patch models/status": 2})
+    expected = {"patch models/status": 2, "create events": 1}
+    await expect_writes(cluster.controlplane.audit_log, namespace, expected)
     upstream.status = 200
     await until_drifted(recorder, namespace, "False")
     phases = [version.status.get("phase") for version in recorder.history(MODEL.resource, namespace, "tiny")]

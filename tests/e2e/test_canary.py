@@ -200,10 +200,8 @@ async def test_a_canary_that_answers_500_is_rolled_back_by_its_steps(canaries: Y
     await canaries.apply(zerfoo("unlucky", canary={"modelRef": "broken", "steps": [step], "promote": "Auto"}))
     await canaries.until(lambda body: body.get("status", {}).get("rollout", {}).get("since"), KIND, "unlucky")
     async with asking(canaries, "unlucky") as clients:
-        body = await canaries.until(
-            lambda body: body["status"]["rollout"].get("verdict") == "RolledBack", KIND, "unlucky"
-        )
-        await canaries.until(lambda body: body["status"]["tracks"][1]["effectiveWeight"] == 0, KIND, "unlucky")
+        await canaries.until(lambda body: body["status"]["rollout"].get("verdict") == "RolledBack", KIND, "unlucky")
+        body = await canaries.until(lambda body: body["status"]["tracks"][1]["effectiveWeight"] == 0, KIND, "unlucky")
         failed = len(clients.lost)
         await clients.more()
     assert "answers were errors, and 5% may be" in condition(body, "TrafficSplit")["message"]
