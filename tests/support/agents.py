@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modelyard.kinds.agent import AGENT
-from tests.support.mcps import ready
+from tests.support.mcps import ready, until_of_generation
 
 if TYPE_CHECKING:
     from modelyard.local.raw_client import RawClient
@@ -40,14 +40,4 @@ async def edit(admin: RawClient, namespace: str, name: str = "calendar", **spec:
 
 async def until_ready(recorder: Recorder, namespace: str, name: str = "calendar", after: Json | None = None) -> Json:
     """Wait until an Agent is ready (as of an edit, when its answer is given), and return it."""
-    least = after["metadata"]["generation"] if after else 1
-    found = await recorder.wait_for(
-        AGENT.resource,
-        namespace,
-        name,
-        lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
-        # The garbage collector of Kubernetes learns of a new kind of owner only after half a minute.
-        90.0,
-    )
-    assert found
-    return found
+    return await until_of_generation(recorder, AGENT.resource, namespace, name, ready, after)

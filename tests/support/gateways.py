@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modelyard.kinds.gateway import GATEWAY
-from tests.support.mcps import condition, says
+from tests.support.mcps import condition, says, until_of_generation
 
 if TYPE_CHECKING:
     from modelyard.local.raw_client import RawClient
@@ -44,16 +44,7 @@ def ready(item: Json | None) -> bool:
 
 async def until_ready(recorder: Recorder, namespace: str, name: str = "edge", after: Json | None = None) -> Json:
     """Wait until a Gateway is ready (as of an edit, when its answer is given), and return it."""
-    least = after["metadata"]["generation"] if after else 1
-    found = await recorder.wait_for(
-        GATEWAY.resource,
-        namespace,
-        name,
-        lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
-        90.0,
-    )
-    assert found
-    return found
+    return await until_of_generation(recorder, GATEWAY.resource, namespace, name, ready, after)
 
 
 async def until_says(recorder: Recorder, namespace: str, reason: str, name: str = "edge") -> Json:

@@ -12,8 +12,10 @@ from tests.support.audit import answered
 from tests.support.operators import USER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from modelyard.core.resources import Resource
     from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
@@ -67,19 +69,31 @@ def condition(item: Json | None, kind: str) -> Json:
     return next((entry for entry in entries if entry["type"] == kind), {})
 
 
-async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", after: Json | None = None) -> Json:
-    """Wait until an MCP object is ready (as of an edit, when its answer is given), and return it."""
+async def until_of_generation(
+    recorder: Recorder,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    predicate: Callable[[Json | None], bool],
+    after: Json | None,
+) -> Json:
+    """Wait until an object is as wanted (as of an edit, when its answer is given), and return it."""
     least = after["metadata"]["generation"] if after else 1
     found = await recorder.wait_for(
-        MCP.resource,
+        resource,
         namespace,
         name,
-        lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
+        lambda item: predicate(item) and (item or {})["metadata"]["generation"] >= least,
         # The garbage collector of Kubernetes learns of a new kind of owner only after half a minute.
         90.0,
     )
     assert found
     return found
+
+
+async def until_ready(recorder: Recorder, namespace: str, name: str = "tools", after: Json | None = None) -> Json:
+    """Wait until an MCP object is ready (as of an edit, when its answer is given), and return it."""
+    return await until_of_generation(recorder, MCP.resource, namespace, name, ready, after)
 
 
 async def expect_writes(audit_log: Path, namespace: str, expected: dict[str, int]) -> None:

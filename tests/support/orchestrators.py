@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modelyard.kinds.orchestrator import ORCHESTRATOR
-from tests.support.mcps import ready
+from tests.support.mcps import ready, until_of_generation
 
 if TYPE_CHECKING:
     from modelyard.local.raw_client import RawClient
@@ -59,14 +59,4 @@ async def edit(admin: RawClient, namespace: str, name: str = "helper", **spec: A
 
 async def until_ready(recorder: Recorder, namespace: str, name: str = "helper", after: Json | None = None) -> Json:
     """Wait until an Orchestrator is ready (as of an edit, when its answer is given), and return it."""
-    least = after["metadata"]["generation"] if after else 1
-    found = await recorder.wait_for(
-        ORCHESTRATOR.resource,
-        namespace,
-        name,
-        lambda item: ready(item) and (item or {})["metadata"]["generation"] >= least,
-        # The garbage collector of Kubernetes learns of a new kind of owner only after half a minute.
-        90.0,
-    )
-    assert found
-    return found
+    return await until_of_generation(recorder, ORCHESTRATOR.resource, namespace, name, ready, after)
