@@ -9,18 +9,14 @@ from msgspec import Meta, Struct, field
 from modelyard.core import names
 from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
-    EnvVar,
-    LocalObjectReference,
-    PodSecurityContext,
-    ResourceRequirements,
     SecretKeySelector,
-    SecurityContext,
 )
 from modelyard.core.pod_fields import Image
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
 from modelyard.kinds.shared.gateway_refs import GatewayRef
+from modelyard.kinds.shared.pod_settings import ContainerSecurity, MoreEnv, PodResources, PodSecurity, PullSecrets
 from modelyard.kinds.shared.service_refs import ServiceRef
 from modelyard.kinds.shared.telemetry import Metrics, Traces
 
@@ -165,24 +161,11 @@ class AgentSpec(Struct, frozen=True, rename="camel"):
     mcp: Annotated[McpClient, Meta(description="The tool servers that it uses.")] = McpClient()
     tls: Annotated[Tls, Meta(description="Serve HTTPS.")] = Tls()
     agent: Annotated[Brain, Meta(description="How it works on a task with its LLM.")] = Brain()
-    env: Annotated[
-        tuple[EnvVar, ...], Meta(description="More environment variables. Those of fields win.", max_length=256)
-    ] = ()
-    resources: Annotated[
-        ResourceRequirements | None,
-        Meta(description="CPU and memory. Requests that are left out are 100m and 128Mi."),
-    ] = None
-    image_pull_secrets: Annotated[
-        tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
-    ] = ()
-    pod_security_context: Annotated[
-        PodSecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults runAsNonRoot and seccomp RuntimeDefault."),
-    ] = None
-    security_context: Annotated[
-        SecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults: no privilege escalation, all capabilities dropped."),
-    ] = None
+    env: MoreEnv = ()
+    resources: PodResources = None
+    image_pull_secrets: PullSecrets = ()
+    pod_security_context: PodSecurity = None
+    security_context: ContainerSecurity = None
 
     @property
     def scheme(self) -> str:

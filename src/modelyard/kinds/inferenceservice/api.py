@@ -13,10 +13,8 @@ from msgspec import Meta, Struct, field
 from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
     EnvVar,
-    LocalObjectReference,
     PodSecurityContext,
     Probe,
-    SecurityContext,
     Toleration,
 )
 from modelyard.core.pod_fields import Annotations, Image, Labels, ObjectName
@@ -26,6 +24,7 @@ from modelyard.engines.personaplex import PersonaPlexConfig
 from modelyard.engines.tgi import TgiConfig
 from modelyard.engines.vllm import VllmConfig
 from modelyard.kinds.contract import Column
+from modelyard.kinds.shared.pod_settings import ContainerSecurity, PullSecrets
 
 RESOURCE = Resource("inference.llmkube.dev", "v1alpha1", "InferenceService", "inferenceservices")
 
@@ -169,9 +168,7 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     image: Annotated[
         Image, Meta(description="The container image. Left out: the engine's own; generic and personaplex have none.")
     ] = ""
-    image_pull_secrets: Annotated[
-        tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
-    ] = ()
+    image_pull_secrets: PullSecrets = ()
     command: Annotated[Words, Meta(description="The program to run instead of the engine's own.", max_length=64)] = ()
     args: Annotated[Words, Meta(description="All arguments of the program. Only generic.", max_length=MANY)] = ()
     extra_args: Annotated[
@@ -207,10 +204,7 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
             description="Replaces, field by field, our defaults: runAsNonRoot, seccomp RuntimeDefault, user and group."
         ),
     ] = None
-    security_context: Annotated[
-        SecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults: no privilege escalation, all capabilities dropped."),
-    ] = None
+    security_context: ContainerSecurity = None
     eviction_protection: Annotated[
         bool | None, Meta(description="Keep the agent of a Mac from stopping it when memory runs short.")
     ] = None

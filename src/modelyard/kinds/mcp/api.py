@@ -10,16 +10,13 @@ from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
     EnvFromSource,
     EnvVar,
-    LocalObjectReference,
-    PodSecurityContext,
-    ResourceRequirements,
-    SecurityContext,
 )
 from modelyard.core.pod_fields import Image
 from modelyard.core.quantities import DURATION_PATTERN, seconds
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
 from modelyard.kinds.shared import autoscale
+from modelyard.kinds.shared.pod_settings import ContainerSecurity, PodResources, PodSecurity, PullSecrets
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "MCP", "mcps")
 
@@ -76,21 +73,10 @@ class McpSpec(Struct, frozen=True, rename="camel"):
     env_from: Annotated[
         tuple[EnvFromSource, ...], Meta(description="Secrets and ConfigMaps that become environment.", max_length=64)
     ] = ()
-    resources: Annotated[
-        ResourceRequirements | None,
-        Meta(description="CPU and memory. Requests that are left out are 100m and 128Mi."),
-    ] = None
-    image_pull_secrets: Annotated[
-        tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
-    ] = ()
-    pod_security_context: Annotated[
-        PodSecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults runAsNonRoot and seccomp RuntimeDefault."),
-    ] = None
-    security_context: Annotated[
-        SecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults: no privilege escalation, all capabilities dropped."),
-    ] = None
+    resources: PodResources = None
+    image_pull_secrets: PullSecrets = ()
+    pod_security_context: PodSecurity = None
+    security_context: ContainerSecurity = None
 
 
 class ServerReport(Struct, frozen=True, rename="camel"):

@@ -8,18 +8,15 @@ from msgspec import Meta, Struct, field
 
 from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
-    EnvVar,
-    LocalObjectReference,
     PodSecurityContext,
-    ResourceRequirements,
     SecretKeySelector,
-    SecurityContext,
 )
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column
 from modelyard.kinds.shared.discovery import ServiceDiscovery
 from modelyard.kinds.shared.gateway_refs import GatewayRef
+from modelyard.kinds.shared.pod_settings import ContainerSecurity, MoreEnv, PodResources, PullSecrets
 from modelyard.kinds.shared.telemetry import Metrics, Port, Traces
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "Orchestrator", "orchestrators")
@@ -136,26 +133,16 @@ class OrchestratorSpec(Struct, frozen=True, rename="camel"):
         tuple[str, ...],
         Meta(description="Arguments of the CLI. Left out: the daemon, as the version in the image's tag calls it."),
     ] = ()
-    env: Annotated[
-        tuple[EnvVar, ...], Meta(description="More environment variables. Those of fields win.", max_length=256)
-    ] = ()
-    resources: Annotated[
-        ResourceRequirements | None,
-        Meta(description="CPU and memory. Requests that are left out are 100m and 128Mi."),
-    ] = None
-    image_pull_secrets: Annotated[
-        tuple[LocalObjectReference, ...], Meta(description="Secrets for private registries.", max_length=16)
-    ] = ()
+    env: MoreEnv = ()
+    resources: PodResources = None
+    image_pull_secrets: PullSecrets = ()
     pod_security_context: Annotated[
         PodSecurityContext | None,
         Meta(
             description="Replaces, field by field, our defaults: user and group 1000, no root, seccomp RuntimeDefault."
         ),
     ] = None
-    security_context: Annotated[
-        SecurityContext | None,
-        Meta(description="Replaces, field by field, our defaults: no privilege escalation, all capabilities dropped."),
-    ] = None
+    security_context: ContainerSecurity = None
 
 
 Urls = Annotated[tuple[Annotated[str, Meta(max_length=2048)], ...], Meta(max_length=1024)]
