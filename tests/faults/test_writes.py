@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from tests.support.recorder import Recorder
 
 EVERY_SUBJECT = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
-EVERY_WRITE = pytest.mark.parametrize(
-    ("subject", "point"),
-    [(subject, point) for subject in SUBJECTS.values() for point in range(subject.writes)],
-    ids=[f"{name} {point}" for name, subject in SUBJECTS.items() for point in range(subject.writes)],
-)
-"""At each of the writes that a new object costs, children and statuses."""
 
 
 def _own_writes(namespace: str) -> Match:
@@ -49,32 +43,50 @@ async def _journey_is_clean(
     assert child["metadata"]["ownerReferences"][0]["kind"] == subject.resource.kind
 
 
+async def _one_life(proxy: FaultProxy, proxied: OperatorProcess, rule: Rule, ready: asyncio.Future[Any]) -> None:
+    """Run the operator until the rule kills it, or until the object is ready."""
+    struck = asyncio.ensure_future(proxy.arm(rule).struck())
+    await proxied.start()
+    await asyncio.wait({struck, ready}, return_when=asyncio.FIRST_COMPLETED)
+    proxy.disarm()
+    if struck.done():
+        await struck
+        await proxied.died()
+    struck.cancel()
+
+
 @pytest.mark.parametrize("after_commit", [True, False], ids=["after commit", "before commit"])
-@EVERY_WRITE
-async def test_killed_at_any_write_it_ends_the_same(
+@EVERY_SUBJECT
+async def test_killed_at_every_write_it_ends_the_same(
     cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess,
-    subject: Subject, point: int, after_commit: bool,
+    subject: Subject, after_commit: bool,
 ) -> None:  # fmt: skip
-    rule = proxy.arm(Rule(_own_writes(namespace), Kill(proxied.kill, after_commit=after_commit), after=point))
-    await proxied.start()
+    """Each life of the operator brings the object one write further: the last one of it, or the one before."""
     await subject.create(cluster.controlplane.admin, namespace)
-    await rule.struck()
-    await proxied.died()
-    await proxied.start()
-    await subject.until_ready(recorder, namespace)
+    ready = asyncio.ensure_future(subject.until_ready(recorder, namespace))
+    lives = 0
+    while not ready.done():
+        passing = 0 if after_commit else min(lives, 1)
+        rule = Rule(_own_writes(namespace), Kill(proxied.kill, after_commit=after_commit), after=passing)
+        await _one_life(proxy, proxied, rule, ready)
+        lives += 1
+    await ready
+    assert lives > len(subject.children)
     await _journey_is_clean(cluster, recorder, namespace, subject)
 
 
-@EVERY_WRITE
-async def test_a_lost_answer_causes_no_second_creation(
+@pytest.mark.parametrize("first", [0, 1], ids=["1st, 3rd", "2nd, 4th"])
+@EVERY_SUBJECT
+async def test_lost_answers_cause_no_second_creation(
     cluster: Cluster, namespace: str, recorder: Recorder, proxy: FaultProxy, proxied: OperatorProcess,
-    subject: Subject, point: int,
+    subject: Subject, first: int,
 ) -> None:  # fmt: skip
-    rule = proxy.arm(Rule(_own_writes(namespace), Cut(after_commit=True), after=point))
+    lost = [Rule(_own_writes(namespace), Cut(after_commit=True), point) for point in range(first, subject.writes, 2)]
+    rules = [proxy.arm(rule) for rule in lost]
     await proxied.start()
     await subject.create(cluster.controlplane.admin, namespace)
-    await rule.struck()
     await subject.until_ready(recorder, namespace)
+    assert all(rule.strikes for rule in rules[:-1])
     await _journey_is_clean(cluster, recorder, namespace, subject)
     for resource in {resource for resource, _ in subject.children}:
         expected = [of for of, _ in subject.children if of == resource]
