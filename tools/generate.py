@@ -13,9 +13,10 @@ import msgspec
 
 from controlplane import build
 from modelyard.core import field_types as kept
+from modelyard.kinds import ALL
 from modelyard.local.controlplane import ControlPlane
 from modelyard.manifests.__main__ import main as write_manifests
-from tools import field_types
+from tools import field_types, reference
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json
@@ -35,7 +36,7 @@ async def _ask(assets: Path, folder: Path) -> tuple[Json, dict[str, Json]]:
 
 
 def main() -> int:
-    """Renew the types of Kubernetes that we embed and compare, and the files of `deploy/`."""
+    """Renew the types of Kubernetes that we embed and compare, the files of `deploy/`, and the generated docs."""
     parser = argparse.ArgumentParser(description="Write everything that is generated.")
     parser.add_argument("assets", type=Path, help="the folder of the control plane's programs")
     options = parser.parse_args()
@@ -50,6 +51,7 @@ def main() -> int:
         openapi = Path(folder) / "openapi.json"
         openapi.write_bytes(msgspec.json.encode(document))
         write_manifests(["--openapi", str(openapi), "--folder", str(ROOT / "deploy")])
+    reference.write(ROOT / "docs", ALL)
     return 0
 
 

@@ -37,6 +37,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 _FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(?P<text>.+)$", re.MULTILINE)
 _ELSEWHERE = ("http://", "https://", "mailto:")
@@ -66,7 +67,7 @@ def anchors(page: Path) -> set[str]:
 
 def broken_links(page: Path) -> Iterator[str]:
     """Return the relative links of a page that lead nowhere."""
-    for match in _LINK.finditer(prose(page)):
+    for match in _LINK.finditer(_CODE.sub("", prose(page))):
         path, _, anchor = match["target"].partition("#")
         if match["target"].startswith(_ELSEWHERE):
             continue
