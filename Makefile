@@ -9,7 +9,7 @@ COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
 PYTEST = KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(COMPILED) $(BIN)/python -m pytest -n auto
 SECONDS ?= 600
 
-.PHONY: up test quick soak check format generate bench cluster controlplane-path lock clean
+.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path lock clean
 
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
@@ -33,8 +33,15 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(READY) ## deploy/ from the code, and what we keep of Kubernetes' own types
+generate: $(READY) ## deploy/ and tables of docs/ from the code, and what we keep of Kubernetes' own types
 	$(BIN)/python -m tools.generate "$(ASSETS)"
+
+docs: $(READY) ## the site of the documentation, in site/
+	$(BIN)/python -m tools.site
+
+pictures: $(READY) ## docs/images/up.svg, from a real run
+	@$(PYTHON) controlplane/build.py > /dev/null
+	$(BIN)/python -m tools.picture
 
 bench: $(READY) ## figures, each as a ratio to a floor measured in the same run
 	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m bench $(ARGS)
@@ -49,7 +56,7 @@ lock: $(READY) ## renew requirements/*.lock
 	$(BIN)/python tools/lock.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist site
 
 $(READY): requirements/dev.lock pyproject.toml tools/setup.py
 	@$(PYTHON) tools/setup.py
