@@ -16,7 +16,7 @@ from modelyard.core import field_types as kept
 from modelyard.kinds import ALL
 from modelyard.local.controlplane import ControlPlane
 from modelyard.manifests.__main__ import main as write_manifests
-from tools import field_types, reference
+from tools import chart, field_types, reference
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json
@@ -36,7 +36,7 @@ async def _ask(assets: Path, folder: Path) -> tuple[Json, dict[str, Json]]:
 
 
 def main() -> int:
-    """Renew the types of Kubernetes that we embed and compare, the files of `deploy/`, and the generated docs."""
+    """Renew the types of Kubernetes that we embed and compare, `deploy/`, and what is generated of chart and docs."""
     parser = argparse.ArgumentParser(description="Write everything that is generated.")
     parser.add_argument("assets", type=Path, help="the folder of the control plane's programs")
     options = parser.parse_args()
@@ -51,6 +51,7 @@ def main() -> int:
         openapi = Path(folder) / "openapi.json"
         openapi.write_bytes(msgspec.json.encode(document))
         write_manifests(["--openapi", str(openapi), "--folder", str(ROOT / "deploy")])
+    chart.write()
     reference.write(ROOT / "docs", ALL)
     return 0
 

@@ -1,0 +1,187 @@
+"""The chart installs what `deploy/` holds, and refuses values that it does not know. Rendered by the real `helm`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import yaml
+
+from modelyard import __version__
+from modelyard.manifests.install import OLDEST_KUBERNETES
+from modelyard.runtime.metrics import Metrics
+from tests.chart.helm import CHART, DEPLOY, HelmError, by_key, helm, render
+from tools import chart_values, dashboard
+
+if TYPE_CHECKING:
+    from tests.chart.helm import Json, Key
+
+KEPT = {"helm.sh/resource-policy": "keep"}
+DIGEST = "sha256:" + 64 * "a"
+EVERY_OPTION = (
+    "door=true", "podMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true",
+    "networkPolicy.enabled=true", f"image.digest={DIGEST}", "settings.model-cache-size=200Gi",
+    "podMonitor.labels.release=prometheus", "image.pullSecrets[0].name=registry", "priorityClassName=high",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics",
+)  # fmt: skip
+
+
+def deployed(file: str) -> dict[Key, Json]:
+    """Return the objects of a file of `deploy/`, but for the namespace, which Helm leaves to its user."""
+    found = by_key((DEPLOY / file).read_text(encoding="utf-8"))
+    return {key: body for key, body in found.items() if key[0] != "Namespace"}
+
+
+def plain(value: Any) -> Any:
+    """Return a part of an object without what tells releases apart, and what makes Helm keep it."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    left = {key: plain(each) for key, each in value.items() if key != "app.kubernetes.io/instance"}
+    return left if left.get("annotations") != KEPT else {key: left[key] for key in left if key != "annotations"}
+
+
+def roles(objects: dict[Key, Json]) -> dict[Key, Json]:
+    return {key: body for key, body in objects.items() if "Role" in key[0] or key[0] == "ServiceAccount"}
+
+
+def operator(objects: dict[Key, Json]) -> Json:
+    (deployment,) = (body for key, body in objects.items() if key[0] == "Deployment")
+    pod: Json = deployment["spec"]["template"]["spec"]
+    return pod
+
+
+@pytest.fixture(scope="module")
+def default() -> dict[Key, Json]:
+    """The chart as it is installed without any values."""
+    return render()
+
+
+@pytest.fixture(scope="module")
+def complete() -> dict[Key, Json]:
+    """The chart with every option on."""
+    return render(*EVERY_OPTION)
+
+
+def test_the_chart_installs_exactly_what_deploy_holds(default: dict[Key, Json]) -> None:
+    assert plain(default) == deployed("install.yaml")
+
+
+def test_for_one_namespace_it_grants_exactly_what_deploy_grants() -> None:
+    assert roles(render("namespace=default", "crds.install=false")) == deployed("rbac-namespace.yaml")
+
+
+def test_the_door_gets_exactly_the_rights_that_deploy_grants(complete: dict[Key, Json]) -> None:
+    door = deployed("rbac-door.yaml")
+    assert roles(complete) == {**roles(deployed("install.yaml")), **door}
+    assert "--door" in operator(complete)["containers"][0]["args"]
+
+
+def test_definitions_and_priority_classes_outlive_the_release(default: dict[Key, Json]) -> None:
+    kept = {key for key, body in default.items() if body["metadata"].get("annotations") == KEPT}
+    assert kept == {key for key in default if key[0] in ("CustomResourceDefinition", "PriorityClass")}
+    given_up = render("crds.keep=false", "priorityClasses.keep=false")
+    assert [key for key, body in given_up.items() if "annotations" in body["metadata"]] == []
+
+
+def test_they_can_be_left_to_the_administrator(default: dict[Key, Json]) -> None:
+    left = render("crds.install=false", "priorityClasses.install=false", "rbac.create=false")
+    assert {key[0] for key in default} - {key[0] for key in left} == {
+        "CustomResourceDefinition", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    }  # fmt: skip
+
+
+def test_the_image_is_named_by_digest_or_tag_for_the_operator_and_for_downloads(complete: dict[Key, Json]) -> None:
+    tagged = render("image.repository=registry.example.com/modelyard", "image.tag=edge", "crds.install=false")
+    for objects, image in (
+        (complete, f"ghcr.io/modelyard/modelyard@{DIGEST}"),
+        (tagged, "registry.example.com/modelyard:edge"),
+    ):
+        container = operator(objects)["containers"][0]
+        assert container["image"] == image
+        assert {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": image} in container["env"]
+
+
+def test_settings_are_flags_of_the_operator(complete: dict[Key, Json]) -> None:
+    assert operator(complete)["containers"][0]["args"] == ["run", "--door", "--model-cache-size=200Gi"]
+
+
+def test_a_second_release_shares_no_name_and_no_selector_with_the_first() -> None:
+    options = ("namespace=team", "crds.install=false", "priorityClasses.install=false")
+    first, second = (render(*options, release=name) for name in ("modelyard", "team"))
+    assert first.keys() & second.keys() == set()
+    selectors = [
+        body["spec"]["selector"]["matchLabels"] for body in (*first.values(), *second.values())
+        if body["kind"] == "Deployment"
+    ]  # fmt: skip
+    assert selectors[0] != selectors[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("replica=3", "Additional property replica is not allowed"),
+        ("settings.model-cache-sise=1Gi", "settings: Additional property model-cache-sise is not allowed"),
+        ("settings.model-cache-mode=mine", "settings.model-cache-mode"),
+        ("image.digest=sha256:12", "image.digest: Does not match pattern"),
+        ("replicas=two", "replicas: Invalid type"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(value: str, message: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(message)):
+        render(value)
+
+
+def test_a_door_for_one_namespace_is_refused_with_the_remedy() -> None:
+    with pytest.raises(HelmError, match="leave `namespace` empty"):
+        render("door=true", "namespace=team")
+
+
+@pytest.mark.parametrize("values", [(), EVERY_OPTION], ids=["default", "every option"])
+def test_helm_finds_no_fault(values: tuple[str, ...]) -> None:
+    options = [word for value in values for word in ("--set", value)]
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, *options)
+
+
+def test_every_option_adds_its_objects(default: dict[Key, Json], complete: dict[Key, Json]) -> None:
+    assert {key for key in complete.keys() - default.keys() if "Role" not in key[0]} == {
+        ("PodMonitor", "modelyard-system", "modelyard"),
+        ("PrometheusRule", "modelyard-system", "modelyard"),
+        ("ConfigMap", "modelyard-system", "modelyard-dashboards"),
+        ("NetworkPolicy", "modelyard-system", "modelyard"),
+    }
+
+
+def test_alerts_and_dashboards_ask_only_for_metrics_that_there_are(complete: dict[Key, Json]) -> None:
+    families = Metrics().registry.collect()
+    known = {name for family in families for name in (family.name, f"{family.name}_total", f"{family.name}_bucket")}
+    boards = complete["ConfigMap", "modelyard-system", "modelyard-dashboards"]["data"].values()
+    panels = (panel for board in boards for panel in json.loads(board)["panels"])
+    groups = complete["PrometheusRule", "modelyard-system", "modelyard"]["spec"]["groups"]
+    queries = [
+        *(target["expr"] for panel in panels for target in panel["targets"]),
+        *(rule["expr"] for group in groups for rule in group["rules"]),
+    ]
+    asked = {name for query in queries for name in re.findall(r"modelyard_\w+", query)}
+    assert asked
+    assert asked - known == set()
+
+
+def test_the_schema_and_the_dashboard_are_generated() -> None:
+    assert (CHART / "values.schema.json").read_text(encoding="utf-8") == chart_values.schema()
+    assert (CHART / "files" / "dashboards" / "operator.json").read_text(encoding="utf-8") == dashboard.text()
+
+
+def test_the_defaults_are_those_of_the_schema_and_every_value_is_listed() -> None:
+    listed = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert listed == msgspec.json.decode(msgspec.json.encode(chart_values.Values()))
+
+
+def test_the_chart_has_the_version_of_the_program() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (about["version"], about["appVersion"]) == (__version__, __version__)
+    assert about["kubeVersion"] == f">={OLDEST_KUBERNETES}.0-0"

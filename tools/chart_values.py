@@ -1,0 +1,154 @@
+"""The values of the Helm chart as types, from which `make generate` writes values.schema.json.
+
+values.yaml has the defaults and says what each value is for; a test holds the two against each other. Values that the
+chart copies into objects of Kubernetes are left to the API server to judge.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, get_type_hints
+
+import msgspec
+import typer
+from msgspec import Meta, Struct
+from typer.core import TyperOption
+
+from modelyard.cli.run import run
+from modelyard.cli.verbs import app
+from modelyard.manifests import operator
+
+Json = dict[str, Any]
+
+_NAME: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
+_ELSEWHERE: Final = frozenset(
+    {
+        "namespace", "door", "init-container-image",  # values of their own
+        "lease-namespace", "identity", "health-port", "metrics-port",  # the chart states them
+        "sees-node-files", "pod-network",  # not for clusters
+    }
+)  # fmt: skip
+
+
+class _Value(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class PullSecret(_Value, frozen=True):
+    """A Secret with the credentials of a registry."""
+
+    name: str
+
+
+class Image(_Value, frozen=True):
+    """The image of the operator, and of the containers that fetch weights."""
+
+    repository: Annotated[str, Meta(min_length=1, pattern=r"^[^@\s]+$")] = "ghcr.io/modelyard/modelyard"
+    tag: Annotated[str, Meta(pattern=r"^[\w.-]*$")] = ""
+    digest: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
+    pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
+    pull_secrets: tuple[PullSecret, ...] = ()
+
+
+class ServiceAccount(_Value, frozen=True):
+    """The account that the operator acts as."""
+
+    create: bool = True
+    name: Annotated[str, Meta(pattern=_NAME)] = ""
+    annotations: dict[str, str] = {}
+
+
+class Rbac(_Value, frozen=True):
+    """Whether the chart grants the rights."""
+
+    create: bool = True
+
+
+class Kept(_Value, frozen=True):
+    """Objects that others depend on."""
+
+    install: bool = True
+    keep: bool = True
+
+
+class PodMonitor(_Value, frozen=True):
+    """How Prometheus finds the metrics of the operator."""
+
+    enabled: bool = False
+    interval: Annotated[str, Meta(pattern=r"^[0-9]+(ms|s|m)$")] = "30s"
+    labels: dict[str, str] = {}
+
+
+class PrometheusRule(_Value, frozen=True):
+    """Alerts."""
+
+    enabled: bool = False
+    labels: dict[str, str] = {}
+
+
+class Dashboards(_Value, frozen=True):
+    """Dashboards for Grafana."""
+
+    enabled: bool = False
+    labels: dict[str, str] = msgspec.field(default_factory=lambda: {"grafana_dashboard": "1"})
+    annotations: dict[str, str] = {}
+
+
+class NetworkPolicy(_Value, frozen=True):
+    """Which connections reach the operator."""
+
+    enabled: bool = False
+    metrics_from: tuple[Json, ...] = ()
+
+
+def _resources() -> Json:
+    return dict(operator.deployment()["spec"]["template"]["spec"]["containers"][0]["resources"])
+
+
+class Values(_Value, frozen=True):
+    """The values of the chart."""
+
+    image: Image = Image()
+    replicas: Annotated[int, Meta(ge=0)] = 2
+    namespace: Annotated[str, Meta(pattern=_NAME, max_length=63)] = ""
+    door: bool = False
+    settings: Json = {}
+    env: tuple[Json, ...] = ()
+    resources: Json = msgspec.field(default_factory=_resources)
+    pod_annotations: dict[str, str] = {}
+    pod_labels: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Json, ...] = ()
+    affinity: Json = {}
+    priority_class_name: str = ""
+    service_account: ServiceAccount = ServiceAccount()
+    rbac: Rbac = Rbac()
+    crds: Kept = Kept()
+    priority_classes: Kept = Kept()
+    pod_monitor: PodMonitor = PodMonitor()
+    prometheus_rule: PrometheusRule = PrometheusRule()
+    dashboards: Dashboards = Dashboards()
+    network_policy: NetworkPolicy = NetworkPolicy()
+    global_: Json = msgspec.field(default_factory=dict, name="global")
+
+
+def schema() -> str:
+    """Return values.schema.json: what Helm refuses before it asks the cluster."""
+    body = msgspec.json.schema(Values)
+    body["$defs"]["Values"]["properties"]["settings"] = _settings()
+    body = {"$schema": "http://json-schema.org/draft-07/schema#", **body}
+    return msgspec.json.format(msgspec.json.encode(body, order="sorted"), indent=2).decode() + "\n"
+
+
+def _settings() -> Json:
+    types = get_type_hints(run)
+    options = typer.main.get_group(app).commands["run"].params
+    flags = {option.opts[0].removeprefix("--"): option for option in options if isinstance(option, TyperOption)}
+    wanted = {flag: option for flag, option in flags.items() if flag not in _ELSEWHERE}
+    known = {flag: _setting(types[option.name or ""], option.help) for flag, option in wanted.items()}
+    return {"type": "object", "additionalProperties": False, "properties": known}
+
+
+def _setting(kind: Any, text: str | None) -> Json:
+    schema = msgspec.json.schema(kind)
+    # An enum is a definition of its own there, which would need a name here.
+    return next(iter(schema.get("$defs", {}).values()), schema) | {"description": text}

@@ -1,0 +1,96 @@
+"""The dashboard of the operator for Grafana, from a list of its panels. `make generate` writes it into the chart."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+Json = dict[str, Any]
+
+_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS: Final = 2
+_WIDTH: Final = 24 // _COLUMNS
+_HEIGHT: Final = 8
+
+
+class Panel(Struct, frozen=True):
+    """A graph: what it shows, by which query, and how its lines are called."""
+
+    title: str
+    query: str
+    legend: str
+    unit: str = "short"
+
+
+PANELS: Final = (
+    Panel("Objects", "max by (kind) (modelyard_objects)", "{{kind}}"),
+    Panel("Leaders (must be 1)", "sum(modelyard_leader)", "leaders"),
+    Panel(
+        "Reconciles by outcome",
+        "sum by (outcome) (rate(modelyard_reconciles_total[$__rate_interval]))",
+        "{{outcome}}",
+        "ops",
+    ),
+    Panel(
+        "Reconcile, 99th percentile",
+        "histogram_quantile(0.99, sum by (kind, le) (rate(modelyard_reconcile_seconds_bucket[$__rate_interval])))",
+        "{{kind}}",
+        "s",
+    ),
+    Panel("Objects that wait", "max(modelyard_queue_depth)", "waiting"),
+    Panel("Longest wait", "max(modelyard_queue_age_seconds)", "oldest", "s"),
+    Panel(
+        "Writes to the API server (none at rest but the Lease)",
+        'sum by (verb, resource) (rate(modelyard_api_requests_total{verb=~"create|update|patch|delete"}'
+        "[$__rate_interval]))",
+        "{{verb}} {{resource}}",
+        "reqps",
+    ),
+    Panel(
+        "API server, 99th percentile",
+        "histogram_quantile(0.99, sum by (verb, le) (rate(modelyard_api_seconds_bucket[$__rate_interval])))",
+        "{{verb}}",
+        "s",
+    ),
+    Panel(
+        "Children changed by others",
+        "sum by (what, resource) (increase(modelyard_child_differences_total[$__rate_interval]))",
+        "{{what}} {{resource}}",
+    ),
+    Panel(
+        "Watches opened again",
+        "sum by (resource) (increase(modelyard_watch_restarts_total[$__rate_interval]))",
+        "{{resource}}",
+    ),
+)
+
+
+def text() -> str:
+    """Return the dashboard as JSON."""
+    body = {
+        "title": "Modelyard operator",
+        "uid": "modelyard-operator",
+        "tags": ["modelyard"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "templating": {"list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}]},
+        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+    }
+    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode() + "\n"
+
+
+def _panel(number: int, panel: Panel) -> Json:
+    row, column = divmod(number, _COLUMNS)
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "targets": [{"refId": "A", "datasource": _SOURCE, "expr": panel.query, "legendFormat": panel.legend}],
+    }
