@@ -14,6 +14,7 @@ import uvloop
 from modelyard.core.checks import Answer
 from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.engine_load import EngineLoad
+from modelyard.core.checks.engine_metrics import EngineMetrics
 from modelyard.core.checks.gateway_models import GatewayModels
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.mcp_handshake import McpHandshake
@@ -33,6 +34,7 @@ from modelyard.net.agent_card import fetch_card
 from modelyard.net.attempts import Attempts
 from modelyard.net.dns import resolver
 from modelyard.net.engine_load import read_load
+from modelyard.net.engine_metrics import read_metrics
 from modelyard.net.gateway_models import ask_gateway
 from modelyard.net.hosts.hosts import Hosts
 from modelyard.net.hosts.verdicts import HostFailed
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from modelyard.net.http_exchange import Locate
     from modelyard.net.poller import Answerer
     from modelyard.runtime.dependents import Item
+    from modelyard.runtime.engine_figures import Server
     from modelyard.runtime.metrics import Metrics
 
 
@@ -79,7 +82,13 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def call(client: Client, wake: Callable[[Item], None]) -> Poller:
         return Poller(callers(client, guard), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
 
-    operator = Operator(served(settings.policy), settings, connect, poll, call)
+    def measure(wake: Callable[[Server], None]) -> Poller:
+        # No kind asks this: figures change all the time, and each change would reconcile an object.
+        answering: dict[type[Check], Answerer] = {EngineMetrics: partial(read_metrics, where=locate)}
+        return Poller(answering, wake, lane_of=lambda server: server.owner.namespace)
+
+    measured = measure if settings.engine_metrics else None
+    operator = Operator(served(settings.policy), settings, connect, poll, call, measured)
     asyncio.get_running_loop().set_exception_handler(unhandled)
     task = asyncio.ensure_future(operator.run())
     for number in (signal.SIGINT, signal.SIGTERM):

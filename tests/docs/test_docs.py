@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from modelyard.cli.verbs import app
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
+from modelyard.engines import ENGINES
+from modelyard.engines.measured import FIGURES, sample_names
 from modelyard.kinds import ALL
 from modelyard.kinds.gateway import GATEWAY
 from modelyard.kinds.mcp import MCP
@@ -178,6 +180,14 @@ def test_every_metric_is_listed() -> None:
     families = Metrics().registry.collect()
     names = (family.name + ("_total" if family.type == "counter" else "") for family in families)
     assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_the_guide_to_measured_models_names_every_figure_and_every_metric_of_an_engine() -> None:
+    page = (DOCS / "guides" / "measured-models.md").read_text()
+    told = {name for engine in ENGINES.values() for name in sample_names(engine.measures)}
+    names = {name.removesuffix("_count") for name in told}
+    assert [figure.name for figure in FIGURES if f"| `{figure.name}` | gauge | {figure.text} |" not in page] == []
+    assert {name for name in names if f"`{name}`" not in page and f"`{name.removesuffix('_sum')}`" not in page} == set()
 
 
 def test_every_option_of_the_operator_is_listed() -> None:

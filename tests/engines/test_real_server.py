@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.core.checks.engine_metrics import AT, SAMPLES, EngineMetrics
+from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.engines.llamacpp import ENGINE
+from modelyard.engines.measured import Reading, measured, sample_names
 from modelyard.local.ports import free_ports
+from modelyard.net.engine_metrics import read_metrics
+from modelyard.net.http_exchange import in_cluster
 from tests.support.llamacpp import DATA, LlamaServer, arguments, pod_of, running, server_command
 from tests.weights.fileserver import FileServer, file_server
 from tests.weights.program import run
@@ -79,6 +84,22 @@ async def test_an_answer_can_be_streamed(yard: LlamaServer) -> None:
 async def test_the_probe_and_the_metric_of_the_engine_are_really_there(yard: LlamaServer) -> None:
     assert json.loads(await yard.get(ENGINE.health)) == {"status": "ok"}
     assert f"\n{ENGINE.metric} " in await yard.get("/metrics")
+
+
+async def test_the_figures_of_a_real_server_are_read(yard: LlamaServer) -> None:
+    names = sample_names(ENGINE.measures)
+    check = EngineMetrics(ServiceAddress("team", "chat", yard.port, "127.0.0.1"), "uid", ENGINE.name, names)
+    readings = []
+    for _ in range(2):
+        answer = await read_metrics(check, in_cluster)
+        readings.append(Reading(answer.value[AT], answer.value[SAMPLES]))
+        await yard.ask("What is 3 + 4?")
+    before, now = readings
+    found = measured(ENGINE.measures, now, before)
+    assert (found.requests_running, found.requests_waiting) == (0.0, 0.0)
+    assert found.tokens_per_second
+    # Seven tokens, in however long the machine took.
+    assert found.tokens_per_second * (now.at - before.at) == pytest.approx(7)
 
 
 async def test_the_model_is_listed_by_the_name_of_its_link(yard: LlamaServer) -> None:

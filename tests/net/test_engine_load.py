@@ -10,8 +10,9 @@ from aiohttp import web
 
 from modelyard.core.checks.engine_load import BUSY, EngineLoad
 from modelyard.core.checks.service_address import ServiceAddress
-from modelyard.net.engine_load import read_load, samples
+from modelyard.net.engine_load import read_load
 from modelyard.net.http_exchange import in_cluster
+from modelyard.net.metrics_page import samples
 from modelyard.net.pod_network import through
 from tests.weights.fileserver import serving
 
@@ -76,7 +77,7 @@ async def test_a_page_without_end_is_read_as_far_as_the_gauges() -> None:
 
 
 def test_metrics_of_similar_names_are_told_apart() -> None:
-    assert samples('a_total 1\na{x="1"} 2\na{x="2"} 3\nb 4\n', ("a",)) == {"a": 5.0}
+    assert samples('a_total 1\na{x="1"} 2\na{x="2"} 3\nb 4\n', ("a",)) == {"a": [2.0, 3.0]}
 
 
 def test_pods_of_one_machine_are_found_on_loopback() -> None:

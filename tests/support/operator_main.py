@@ -34,6 +34,7 @@ def main() -> None:
         host="127.0.0.1",
         health_port=int(os.environ.get("HEALTH_PORT", "0")),
         metrics_port=int(os.environ.get("METRICS_PORT", "0")),
+        engine_metrics="ENGINE_METRICS" in os.environ,
         policy=msgspec.json.decode(os.environ.get("POLICY", _POLICY), type=Policy),
     )
     port = int(os.environ.get("MCP_PORT", "1"))

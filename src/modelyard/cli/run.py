@@ -35,6 +35,14 @@ PodNetwork = Annotated[
     str, typer.Option(help="SHOWN=REAL: where pods listen whose addresses are routed nowhere, as on one machine.")
 ]
 MetricsPort = Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0: none.")]
+EngineMetrics = Annotated[
+    bool,
+    typer.Option(
+        "--engine-metrics",
+        envvar="MODELYARD_ENGINE_METRICS",
+        help="Read the metrics of engines, and show them as modelyard_engine_*.",
+    ),
+]
 
 
 def run(
@@ -43,6 +51,7 @@ def run(
     identity: Identity = "",
     health_port: HealthPort = HEALTH_PORT,
     metrics_port: MetricsPort = METRICS_PORT,
+    engine_metrics: EngineMetrics = False,
     log_level: LogLevel = "info",
     log_format: LogFormat = "json",
     cache_path: policy.CachePath = _DEFAULT.cache_path,
@@ -88,6 +97,7 @@ def run(
         namespace=namespace,
         health_port=health_port,
         metrics_port=metrics_port,
+        engine_metrics=engine_metrics,
         policy=chosen,
     )
     app.run(settings, config.find(os.environ), locate=through(pod_network))

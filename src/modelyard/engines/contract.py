@@ -75,6 +75,21 @@ class Launch(Struct, frozen=True):
     """What was asked for and cannot be done, without keeping the engine from serving."""
 
 
+class Measures(Struct, frozen=True):
+    """The Prometheus metrics in which an engine tells how busy and how fast it is; empty: it does not tell."""
+
+    tokens: str = ""
+    """The counter of generated tokens, as its samples are called."""
+    delay: str = ""
+    """The histogram of the seconds until the first token of an answer."""
+    running: str = ""
+    """The gauge of requests in progress."""
+    waiting: str = ""
+    """The gauge of requests that wait for their turn."""
+    kv_cache: tuple[str, ...] = ()
+    """The gauges of the part of the KV cache that is in use, 0 to 1. Versions differ in the name: each has one."""
+
+
 class Engine(Struct, frozen=True):
     """One inference server program."""
 
@@ -93,8 +108,8 @@ class Engine(Struct, frozen=True):
     """The flag that tells it by which names its model may be called; empty: it takes any."""
     metric: str = ""
     """The Prometheus metric to scale by; empty: it has none."""
-    gauges: tuple[str, ...] = ()
-    """The Prometheus gauges that are all 0 while no request runs or waits; empty: it has none."""
+    measures: Measures = Measures()
+    """Its metrics, by what they tell."""
     user: int | None = None
     """The numeric user to run the default image as; None: the image's own, which must not be root."""
     folders: tuple[str, ...] = ()
@@ -103,3 +118,8 @@ class Engine(Struct, frozen=True):
     """Whether it tolerates `enableServiceLinks`: the environment variables that Kubernetes adds for each Service."""
     shared_memory: bool = False
     """Whether it runs one process for each GPU, which talk to each other through /dev/shm."""
+
+    @property
+    def gauges(self) -> tuple[str, ...]:
+        """The Prometheus gauges that are all 0 while no request runs or waits; empty: it has none."""
+        return tuple(filter(None, (self.measures.running, self.measures.waiting)))

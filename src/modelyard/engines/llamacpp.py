@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from modelyard.engines.contract import Engine, Gpus, Launch, Loads, Place
+from modelyard.engines.contract import Engine, Gpus, Launch, Loads, Measures, Place
 from modelyard.engines.flags import EVERYWHERE, Args, each, flag, names, positive
 from modelyard.engines.warnings import ignored
 
@@ -225,6 +225,12 @@ ENGINE: Final = Engine(
     image=_image,
     health="/health",
     metric="llamacpp:requests_processing",
-    gauges=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
+    measures=Measures(
+        tokens="llamacpp:tokens_predicted_total",
+        running="llamacpp:requests_processing",
+        waiting="llamacpp:requests_deferred",
+        # Gone since 2025; images from before still tell.
+        kv_cache=("llamacpp:kv_cache_usage_ratio",),
+    ),
     user=1000,
 )

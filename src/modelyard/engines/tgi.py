@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from modelyard.core.embedded import SecretKeySelector
-from modelyard.engines.contract import Count, Engine, Launch, Loads, Place
+from modelyard.engines.contract import Count, Engine, Launch, Loads, Measures, Place
 from modelyard.engines.environment import plain, secret
 from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive
 from modelyard.engines.warnings import one_file, other_vendor
@@ -94,7 +94,12 @@ ENGINE: Final = Engine(
     image=lambda _: IMAGE,
     health="/health",
     metric="tgi:queue_size",
-    gauges=("tgi_batch_current_size", "tgi_queue_size"),
+    measures=Measures(
+        # Of a histogram over requests, so that the tokens of an answer count when it ends.
+        tokens="tgi_request_generated_tokens_sum",
+        running="tgi_batch_current_size",
+        waiting="tgi_queue_size",
+    ),
     user=1000,
     shared_memory=True,
     folders=(CACHE,),

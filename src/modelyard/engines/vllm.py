@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from modelyard.core.conditions import Problem
 from modelyard.core.embedded import SecretKeySelector
 from modelyard.core.reasons import Reason
-from modelyard.engines.contract import Count, Engine, Gpus, Launch, Loads, Place
+from modelyard.engines.contract import Count, Engine, Gpus, Launch, Loads, Measures, Place
 from modelyard.engines.environment import plain, secret
 from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive
 from modelyard.engines.warnings import ignored, one_file, other_vendor
@@ -267,7 +267,14 @@ ENGINE: Final = Engine(
     health="/health",
     names_flag=NAMES_FLAG,
     metric="vllm:num_requests_running",
-    gauges=("vllm:num_requests_running", "vllm:num_requests_waiting"),
+    measures=Measures(
+        tokens="vllm:generation_tokens_total",
+        delay="vllm:time_to_first_token_seconds",
+        running="vllm:num_requests_running",
+        waiting="vllm:num_requests_waiting",
+        # The second is that of versions before 0.10.
+        kv_cache=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    ),
     user=1000,
     shared_memory=True,
     # Its own settings begin with VLLM_, and so do the variables of a Service called vllm.

@@ -8,6 +8,7 @@ from modelyard import __version__
 from modelyard.kinds.door import DOOR
 from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
+from modelyard.manifests.monitoring import monitoring
 from modelyard.manifests.render import documents
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
         "rbac.yaml": _file(whole_cluster),
         "rbac-door.yaml": _file(rbac.for_door(DOOR), "For `modelyard run --door`, besides rbac.yaml or install.yaml."),
         "priority-classes.yaml": _file(operator.priority_classes()),
+        "monitoring.yaml": _file(
+            monitoring(), "For clusters with the Prometheus operator: the figures of models, as modelyard_engine_*."
+        ),
         "rbac-namespace.yaml": _file(
             one_namespace,
             f"For `modelyard run --namespace {_SERVED}`: replace `{_SERVED}` everywhere by the namespace to serve.",

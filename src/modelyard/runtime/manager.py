@@ -13,12 +13,13 @@ import structlog
 from msgspec import Struct
 
 from modelyard.core.policy import Policy
-from modelyard.core.resources import Key
+from modelyard.core.resources import POD, Key
 from modelyard.runtime.apply import Applier
 from modelyard.runtime.clock import SystemClock
 from modelyard.runtime.controller import Controller
 from modelyard.runtime.drift import Drift
 from modelyard.runtime.election_thread import Leadership
+from modelyard.runtime.engine_figures import EngineFigures
 from modelyard.runtime.events import EventRecorder
 from modelyard.runtime.gather import Gatherer, Poller
 from modelyard.runtime.health import Health
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Kind
     from modelyard.kube.client import Client
     from modelyard.runtime.dependents import Item
+    from modelyard.runtime.engine_figures import FiguresPoller, Server
 
 _log = structlog.get_logger()
 
@@ -50,6 +52,8 @@ class Settings(Struct, frozen=True):
     metrics_port: int = 0
     """Zero switches a server off."""
     workers: int = 16
+    engine_metrics: bool = False
+    """Whether engines are asked for their metrics, to be shown as `modelyard_engine_*`."""
     policy: Policy = Policy()
 
 
@@ -70,6 +74,7 @@ class Operator:
         connect: Callable[[Metrics], Client],
         poll: Callable[[Client, Callable[[Item], None]], RunnablePoller],
         call: Callable[[Client, Callable[[Item], None]], RunnablePoller],
+        measure: Callable[[Callable[[Server], None]], FiguresPoller] | None = None,
     ) -> None:
         clock = SystemClock()
         by_name = {kind.name: kind for kind in kinds}
@@ -104,6 +109,7 @@ class Operator:
             clock=clock,
             metrics=self.metrics,
         )
+        self._figures = EngineFigures(caches[POD].all, measure, self.metrics.show_figures) if measure else None
         self._leadership = Leadership(lambda: connect(self.metrics), settings.lease, settings.identity)
         self._bind_gauges(by_name)
 
@@ -144,6 +150,8 @@ class Operator:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._checks.run())
                 group.create_task(self._calls.run())
+                if self._figures:
+                    group.create_task(self._figures.run())
                 for _ in range(self._settings.workers):
                     group.create_task(self._controller.work())
 

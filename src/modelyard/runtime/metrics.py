@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from modelyard.engines.measured import FIGURES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from modelyard.core.resources import Resource
+    from modelyard.engines.measured import Measured
+    from modelyard.runtime.cache import OwnerKey
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -49,6 +53,10 @@ class Metrics:
             )
         }
         self._objects = Gauge("modelyard_objects", "Objects by kind.", ("kind",), registry=registry)
+        self._figures = [
+            (figure, Gauge(figure.name, figure.text, ("namespace", "kind", "name"), registry=registry))
+            for figure in FIGURES
+        ]
 
     def reconciled(self, kind: str, outcome: str, seconds: float) -> None:
         """Count one reconcile, by kind and outcome, and its duration."""
@@ -75,3 +83,12 @@ class Metrics:
     def bind_object_count(self, kind: str, source: Callable[[], float]) -> None:
         """Let the gauge of the objects of a kind call `source` for its value."""
         self._objects.labels(kind).set_function(source)
+
+    def show_figures(self, owner: OwnerKey, found: Measured | None) -> None:
+        """Show the figures of an object that is served; None: it has none (any more)."""
+        for figure, gauge in self._figures:
+            labels = (owner.namespace, owner.kind, owner.name)
+            if found is None or (value := figure.value(found)) is None:
+                gauge.remove(*labels)
+            else:
+                gauge.labels(*labels).set(value)
