@@ -15,13 +15,18 @@ from msgspec.inspect import Metadata, StructType, Type, UnionType
 from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
+from modelyard.core import image
+from modelyard.core.names import repository
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.engines import ENGINES
+from modelyard.engines.contract import Gpus
 from modelyard.engines.measured import FIGURES, sample_names
 from modelyard.kinds import ALL
 from modelyard.kinds.gateway import GATEWAY
+from modelyard.kinds.gateway import api as gateway_api
 from modelyard.kinds.mcp import MCP
+from modelyard.kinds.shared import envoy_pod
 from modelyard.local.kubeconfig import write_kubeconfig
 from modelyard.local.node.process.images import Rule
 from modelyard.manifests.rbac import lease_rules, rules
@@ -188,6 +193,15 @@ def test_the_guide_to_measured_models_names_every_figure_and_every_metric_of_an_
     names = {name.removesuffix("_count") for name in told}
     assert [figure.name for figure in FIGURES if f"| `{figure.name}` | gauge | {figure.text} |" not in page] == []
     assert {name for name in names if f"`{name}`" not in page and f"`{name.removesuffix('_sum')}`" not in page} == set()
+
+
+def test_the_guide_to_closed_networks_names_every_image_that_we_choose() -> None:
+    page = (DOCS / "guides" / "air-gapped.md").read_text()
+    gpus = [Gpus(), *(Gpus(count=1, vendor=vendor) for vendor in ("nvidia", "amd", "intel"))]
+    engines = {engine.image(one) for engine in ENGINES.values() for one in gpus} - {""}
+    images = {*engines, image.IMAGE, envoy_pod.IMAGE, gateway_api.IMAGE}
+    assert len(images) > 8
+    assert {name for name in images if f"`{repository(name)}`" not in page} == set()
 
 
 def test_every_option_of_the_operator_is_listed() -> None:
