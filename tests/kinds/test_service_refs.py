@@ -9,14 +9,19 @@ import pytest
 
 from modelyard.core.objects import Stored
 from modelyard.core.reasons import Reason
+from modelyard.core.resources import Key, Resource
 from modelyard.kinds.contract import Seen
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice.api import RESOURCE
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
+from modelyard.kinds.shared.door_models import DoorModel
 from modelyard.kinds.shared.gateway_refs import GATEWAY, GatewayRef, ResolvedGateway, read_gateway, resolve_gateway
 from modelyard.kinds.shared.service_refs import (
+    RESOURCES,
     ResolvedService,
     ServedModel,
     ServiceRef,
+    offered_model,
     read_service,
     resolve_service,
     served_model,
@@ -34,6 +39,11 @@ def service(status: dict[str, Any] | None = None, meta: dict[str, Any] | None = 
     body = {"modelRef": "weights", "runtime": "llamacpp", **spec}
     metadata = {"name": "chat", "namespace": "default", **(meta or {})}
     return Stored.from_dict(RESOURCE, {"metadata": metadata, "spec": body, "status": status or {}})
+
+
+def named(resource: Resource, spec: dict[str, Any], status: dict[str, Any] | None = None, **meta: Any) -> Stored:
+    metadata = {"name": "chat", "namespace": "default", **meta}
+    return Stored.from_dict(resource, {"metadata": metadata, "spec": spec, "status": status or {}})
 
 
 def resolved(stored: Stored | None) -> ResolvedService:
@@ -90,23 +100,54 @@ def test_a_service_of_another_protocol_cannot_be_used():
 )
 def test_path_and_name_are_those_that_the_engine_takes(spec: dict[str, Any], url: str, model: str):
     found = served_model(service({"endpoint": ENDPOINT}, **spec))
-    assert found == ServedModel(f"http://chat.default.svc.cluster.local:8080{url}", model, ready=False)
+    is_any = model == "chat"
+    assert found == ServedModel(f"http://chat.default.svc.cluster.local:8080{url}", model, False, is_any)
 
 
-def test_a_zerfoo_service_is_an_address_and_a_model_too():
-    meta = {"name": "chat", "namespace": "default"}
+@pytest.mark.parametrize(("spec", "name"), [({}, "gemma-3-1b"), ({"runtime": "vllm"}, "chat")])
+def test_a_zerfoo_service_is_an_address_and_a_name_that_its_engine_takes(spec: dict[str, Any], name: str):
     status = {"conditions": [{"type": "PrimaryReady", "status": "True"}]}
-    stored = Stored.from_dict(ZERFOO, {"metadata": meta, "spec": {"modelRef": "gemma-3-1b"}, "status": status})
-    expected = ServedModel("http://chat-svc.default.svc.cluster.local:8080/v1", "gemma-3-1b", ready=True)
-    assert served_model(stored) == expected
+    stored = named(ZERFOO, {"modelRef": "gemma-3-1b", **spec}, status)
+    assert served_model(stored) == ServedModel("http://chat-svc.default.svc.cluster.local:8080/v1", name, ready=True)
+
+
+@pytest.mark.parametrize(("ready", "reason"), [(1, None), (0, Reason.REFERENCE_NOT_READY)])
+def test_a_model_on_hosts_is_known_before_one_of_them_answers(ready: int, reason: Reason | None):
+    ref = ServiceRef("chat", kind="InferenceModel")
+    stored = named(INFERENCE_MODEL, {"model": "gemma3:1b"}, {"readyReplicas": ready})
+    found = resolve_service(ref, FIELD, Seen(NOW, found={read_service(ref): {stored.meta.key: stored}}))
+    url = "http://chat.default.svc.cluster.local:11434/v1"
+    assert found.served == ServedModel(url, "gemma3:1b", bool(ready), takes_own_name=False)
+    assert (found.problem and found.problem.reason) is reason
+
+
+@pytest.mark.parametrize(
+    ("stored", "aliases", "takes_own_name"),
+    [
+        (("InferenceModel", {"model": "gemma3:1b"}), ("gemma3:1b",), False),
+        (("ModelDeployment", {"modelName": "gemma"}), ("gemma",), False),
+        (("ModelDeployment", {"modelName": "gemma", "args": ["--served-model-name", "big"]}), ("big",), False),
+        (("ModelDeployment", {"modelName": "gemma", "engine": "llamacpp"}), ("gemma",), True),
+        (("ZerfooInferenceService", {"modelRef": "gemma-3-1b"}), ("gemma-3-1b",), True),
+        (("InferenceService", {"modelRef": "weights", "runtime": "llamacpp"}), ("weights",), True),
+    ],
+)
+def test_an_offered_model_goes_by_the_names_that_its_server_takes(
+    stored: tuple[str, dict[str, Any]], aliases: tuple[str, ...], takes_own_name: bool
+):
+    kind, spec = stored
+    (resource,) = [one for one in RESOURCES if one.kind == kind]
+    found = offered_model(named(resource, spec))
+    assert found == DoorModel(Key("default", "chat"), aliases, takes_own_name)
+    assert offered_model(named(resource, spec, {}, deletionTimestamp="2026-01-01T00:00:00Z")) is None
 
 
 def test_a_model_deployment_is_known_by_its_endpoint():
-    meta, ref = {"name": "chat", "namespace": "default"}, ServiceRef("chat", kind="ModelDeployment")
-    body = {"metadata": meta, "spec": {"modelName": "gemma"}, "status": {"endpoint": ENDPOINT, "conditions": AVAILABLE}}
-    expected = ServedModel("http://chat.default.svc.cluster.local:8080/v1", "gemma", ready=True)
-    assert served_model(Stored.from_dict(MODEL_DEPLOYMENT, body)) == expected
-    new = Stored.from_dict(MODEL_DEPLOYMENT, {**body, "status": {}})
+    ref = ServiceRef("chat", kind="ModelDeployment")
+    known = named(MODEL_DEPLOYMENT, {"modelName": "gemma"}, {"endpoint": ENDPOINT, "conditions": AVAILABLE})
+    url = "http://chat.default.svc.cluster.local:8080/v1"
+    assert served_model(known) == ServedModel(url, "gemma", ready=True, takes_own_name=False)
+    new = named(MODEL_DEPLOYMENT, {"modelName": "gemma"})
     found = resolve_service(ref, FIELD, Seen(NOW, found={read_service(ref): {new.meta.key: new}}))
     assert found.served is None
     assert found.problem

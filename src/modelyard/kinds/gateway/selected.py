@@ -18,12 +18,12 @@ from modelyard.core.resources import CONFIG_MAP, SERVICE
 from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every
 from modelyard.kinds.gateway.naming import models_labels, models_name
-from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kinds.shared import pods, workloads
-from modelyard.kinds.shared.door_models import backends, door_model
+from modelyard.kinds.shared.door_models import backends
 from modelyard.kinds.shared.envoy import Address
 from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
+from modelyard.kinds.shared.service_refs import RESOURCES, offered_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.plan import Child
     from modelyard.core.policy import Policy
+    from modelyard.core.resources import Resource
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.gateway.api import GatewaySpec
     from modelyard.kinds.shared.door_models import DoorModel
@@ -39,26 +40,26 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 PORT: Final = 80
-_OF_SERVICES: Final = Selector(
-    ((names.KIND_LABEL, INFERENCE_SERVICE.kind.lower()), (names.MANAGED_BY, names.MANAGER)),
-)
+_KINDS: Final = ", ".join(resource.kind for resource in RESOURCES[:-1]) + f" or {RESOURCES[-1].kind}"
 _HEADLESS: Final = "None"
 _USER_FIELDS: Final = ("runAsUser", "runAsGroup")
 
 
 class ServicePlace(Struct, frozen=True):
-    """The Service of an InferenceService, and its address."""
+    """The Service of an object that serves a model, and its address."""
 
     instance: str
-    """The name of the InferenceService, as labels hold it."""
+    """The name of the object, as labels hold it."""
     address: Address
 
 
 def reads(gateway: Object[GatewaySpec]) -> Iterator[Read]:
     """Name the services that the selector matches, and their addresses."""
-    if gateway.spec.service_selector is not None:
-        yield _services(gateway)
-        yield _places(gateway)
+    if gateway.spec.service_selector is None:
+        return
+    for resource in RESOURCES:
+        yield _offered(gateway, resource)
+        yield _places(gateway, resource)
 
 
 def url(gateway: Object[GatewaySpec]) -> str:
@@ -88,25 +89,31 @@ def find_problem(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:
         return None
     return Problem(
         Reason.REFERENCE_NOT_FOUND,
-        "no InferenceService of this namespace with an address has the labels of spec.serviceSelector",
+        f"no {_KINDS} of this namespace with an address has the labels of spec.serviceSelector",
         "label one, or correct the selector",
     )
 
 
-def _services(gateway: Object[GatewaySpec]) -> Every[DoorModel]:
+def _offered(gateway: Object[GatewaySpec], resource: Resource) -> Every[DoorModel]:
     asked = gateway.spec.service_selector
     assert asked, "only asked for with a selector"
-    return Every(INFERENCE_SERVICE, _service_facet, gateway.meta.namespace, asked.selector)
+    return Every(resource, offered_model, gateway.meta.namespace, asked.selector)
 
 
-def _places(gateway: Object[GatewaySpec]) -> Every[ServicePlace]:
-    return Every(SERVICE, _place_facet, gateway.meta.namespace, _OF_SERVICES)
+def _places(gateway: Object[GatewaySpec], resource: Resource) -> Every[ServicePlace]:
+    # By our labels, so that the watch of Services stays one of our own.
+    of_kind = Selector(((names.KIND_LABEL, resource.kind.lower()), (names.MANAGED_BY, names.MANAGER)))
+    return Every(SERVICE, _place, gateway.meta.namespace, of_kind)
 
 
 def _backends(gateway: Object[GatewaySpec], seen: Seen) -> list[Backend]:
-    places = {place.instance: place.address for place in seen.every(_places(gateway)).values()}
-    found = ((model, names.short(model.service.name)) for model in seen.every(_services(gateway)).values())
-    return backends({model: places[label] for model, label in found if label in places})
+    found: dict[DoorModel, Address] = {}
+    for resource in RESOURCES:
+        places = {place.instance: place.address for place in seen.every(_places(gateway, resource)).values()}
+        models = seen.every(_offered(gateway, resource)).values()
+        labelled = ((model, names.short(model.service.name)) for model in models)
+        found.update({model: places[label] for model, label in labelled if label in places})
+    return backends(found)
 
 
 def _pod(name: str, policy: Policy) -> Json:
@@ -117,13 +124,9 @@ def _pod(name: str, policy: Policy) -> Json:
     return {**pod, "securityContext": kept}
 
 
-def _service_facet(service: Stored) -> DoorModel | None:
-    return None if service.meta.deleting else door_model(service)
-
-
-def _place_facet(service: Stored) -> ServicePlace | None:
-    spec = service.spec
-    ip = spec.get("clusterIP", "")
-    if not ip or ip == _HEADLESS:
+def _place(service: Stored) -> ServicePlace | None:
+    """Return where the Service of an object is; None: it has no address, or leads to a part of the object only."""
+    spec, ip = service.spec, str(service.spec.get("clusterIP", ""))
+    if not ip or ip == _HEADLESS or service.meta.label(names.COMPONENT_LABEL):
         return None
     return ServicePlace(service.meta.label(names.INSTANCE_LABEL), Address(ip, int(spec["ports"][0]["port"])))

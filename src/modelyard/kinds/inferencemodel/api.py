@@ -16,6 +16,9 @@ from modelyard.kinds.contract import Column, Rule
 
 RESOURCE: Final = Resource("modelyard.dev", "v1alpha1", "InferenceModel", "inferencemodels")
 
+PORT: Final = 11434
+"""The port of the Service of an InferenceModel that names none."""
+
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _NAME_LIMIT: Final = 63
 _LABEL_LIMIT: Final = 317
@@ -80,7 +83,7 @@ class InferenceModelSpec(Struct, frozen=True, rename="camel"):
             pattern=AMOUNT_PATTERN.replace("^(", "^((", 1).removesuffix("$") + ")?$",
         ),
     ] = ""
-    port: Annotated[int, Meta(description="The port of the Service.", ge=1, le=65535)] = 11434
+    port: Annotated[int, Meta(description="The port of the Service.", ge=1, le=65535)] = PORT
     headless: Annotated[
         bool, Meta(description="Let the DNS name lead to the hosts themselves. Changed: the Service is made anew.")
     ] = False

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.kinds.shared.envoy import Address
 
+VLLM: Final = "vllm"
+"""The engine that refuses every name that it was not told."""
+
 _DEFAULT_NAMESPACE: Final = "default"
 _API: Final = "/v1"
-_VLLM: Final = "vllm"
 _SPOKEN: Final = "personaplex"
 _ALIAS: Final = ("-a", "--alias")
 _SERVED: Final = ("--served-model-name",)
@@ -66,8 +68,8 @@ def door_model(service: Stored) -> DoorModel | None:
     spec = msgspec.json.decode(service.parts["spec"], type=_Spec)
     if spec.runtime == _SPOKEN:
         return None
-    told = _told_names(spec)
-    is_strict = spec.runtime == _VLLM and bool(told)
+    told = told_names(spec.runtime, spec.extra_args or ())
+    is_strict = spec.runtime == VLLM and bool(told)
     return DoorModel(
         service=service.meta.key,
         aliases=told if is_strict else (*told, spec.model_ref),
@@ -109,10 +111,9 @@ def _own_names(model: DoorModel, *, is_shared: bool) -> tuple[str, ...]:
     return (model.service.name, str(model.service)) if is_shared else (model.service.name,)
 
 
-def _told_names(spec: _Spec) -> tuple[str, ...]:
-    """Return the names that the arguments of the engine tell it."""
-    words = spec.extra_args or ()
-    if spec.runtime == _VLLM:
+def told_names(runtime: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that the arguments of an engine tell it; empty: they tell none."""
+    if runtime == VLLM:
         return _values(words, _SERVED)
     return tuple(name for value in _values(words, _ALIAS) for name in value.split(",") if name)
 

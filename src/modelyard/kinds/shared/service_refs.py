@@ -15,9 +15,11 @@ from modelyard.core import names
 from modelyard.core.conditions import Problem, Truth, stored_condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Named
+from modelyard.kinds.inferencemodel.api import PORT as INFERENCE_MODEL_PORT
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
-from modelyard.kinds.shared.door_models import door_model
+from modelyard.kinds.shared.door_models import VLLM, DoorModel, door_model, told_names
 from modelyard.kinds.zerfooinferenceservice.api import PORT as ZERFOO_PORT
 from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
@@ -38,7 +40,8 @@ class ServiceRef(Struct, frozen=True, rename="camel"):
 
     name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
     kind: Annotated[
-        Literal["InferenceService", "ModelDeployment", "ZerfooInferenceService"], Meta(description="Its kind.")
+        Literal["InferenceService", "InferenceModel", "ModelDeployment", "ZerfooInferenceService"],
+        Meta(description="Its kind."),
     ] = "InferenceService"
 
 
@@ -51,7 +54,9 @@ class ServedModel(Struct, frozen=True):
     model: str
     """A name under which its server takes requests for the model."""
     ready: bool
-    """Whether pods answer."""
+    """Whether pods or hosts answer."""
+    takes_own_name: bool = True
+    """Whether its server takes the name of the object, too."""
 
 
 class ResolvedService(Struct, frozen=True):
@@ -69,18 +74,30 @@ def _of_inference_service(stored: Stored) -> ServedModel | None:
         return None
     origin = _origin(str(status.get("endpoint", ""))) or _expected_origin(stored)
     name = known.service.name if known.takes_own_name else known.aliases[0]
-    return ServedModel(f"{origin}{known.path}", name, _holds(stored, "Available"))
+    return ServedModel(f"{origin}{known.path}", name, _holds(stored, "Available"), known.takes_own_name)
+
+
+def _of_inference_model(stored: Stored) -> ServedModel:
+    host = names.service_host(stored.meta.name, stored.meta.namespace)
+    url = f"http://{host}:{stored.spec.get('port', INFERENCE_MODEL_PORT)}/v1"
+    answers = int(stored.status.get("readyReplicas", 0)) > 0
+    # A host serves many models, and knows each by its id alone.
+    return ServedModel(url, str(stored.spec["model"]), answers, takes_own_name=False)
 
 
 def _of_model_deployment(stored: Stored) -> ServedModel:
-    origin = _origin(str(stored.status.get("endpoint", "")))
-    url = f"{origin}/v1" if origin else ""
-    return ServedModel(url, str(stored.spec["modelName"]), _holds(stored, "Available"))
+    origin, spec = _origin(str(stored.status.get("endpoint", ""))), stored.spec
+    engine = str(spec.get("engine", VLLM))
+    told = told_names(engine, spec.get("args") or ())
+    url, name = f"{origin}/v1" if origin else "", told[0] if told else str(spec["modelName"])
+    return ServedModel(url, name, _holds(stored, "Available"), takes_own_name=engine != VLLM)
 
 
 def _of_zerfoo(stored: Stored) -> ServedModel:
     host = names.service_host(f"{stored.meta.name}-svc", stored.meta.namespace)
-    return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", str(stored.spec["modelRef"]), _holds(stored, "PrimaryReady"))
+    # Of vLLM each track is told the name of the object, because their models have different ones.
+    name = stored.meta.name if stored.spec.get("runtime") == VLLM else str(stored.spec["modelRef"])
+    return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", name, _holds(stored, "PrimaryReady"))
 
 
 def _origin(url: str) -> str:
@@ -96,6 +113,7 @@ def _expected_origin(stored: Stored) -> str:
 
 _SERVED_BY: Final[dict[str, tuple[Resource, Callable[[Stored], ServedModel | None]]]] = {
     "InferenceService": (INFERENCE_SERVICE, _of_inference_service),
+    "InferenceModel": (INFERENCE_MODEL, _of_inference_model),
     "ModelDeployment": (MODEL_DEPLOYMENT, _of_model_deployment),
     "ZerfooInferenceService": (ZERFOO, _of_zerfoo),
 }
@@ -112,6 +130,22 @@ def served_model(stored: Stored) -> ServedModel | None:
     """
     _, read = _SERVED_BY[stored.resource.kind]
     return None if stored.meta.deleting else read(stored)
+
+
+def offered_model(stored: Stored) -> DoorModel | None:
+    """Return an object as a proxy in front of many models sees it; None: as `served_model`.
+
+    For `Every`, too.
+    """
+    served = served_model(stored)
+    if served is None or stored.resource == INFERENCE_SERVICE:
+        return door_model(stored) if served else None
+    return DoorModel(
+        service=stored.meta.key,
+        aliases=(served.model,),
+        takes_own_name=served.takes_own_name,
+        created=stored.meta.creation_timestamp or "",
+    )
 
 
 def read_service(ref: ServiceRef) -> Named:
@@ -137,7 +171,7 @@ def resolve_service(ref: ServiceRef, field: str, seen: Seen) -> ResolvedService:
         return ResolvedService(None, problem)
     awaited = Problem(
         Reason.REFERENCE_NOT_READY,
-        f"{what} has no pod that answers",
+        f"{what} does not answer yet",
         f"wait, or see `kubectl describe {ref.kind.lower()} {ref.name}`",
     )
     return ResolvedService(served if served.url else None, None if served.url and served.ready else awaited)
