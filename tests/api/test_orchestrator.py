@@ -127,6 +127,26 @@ async def test_of_two_bots_with_one_token_the_younger_waits_until_the_older_is_g
     assert not [version for version in recorder.log if "canary" in str(version.object)]
 
 
+async def test_a_bot_of_another_namespace_with_the_same_token_is_a_rival(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin, stored = cluster.controlplane.admin, []
+    async with fresh_namespace(cluster) as elsewhere, recording_all(cluster, elsewhere) as other:
+        recorders = {namespace: recorder, elsewhere: other}
+        for each in recorders:
+            await create_token(admin, each, token="canary-same")
+            stored.append(await admin.create(ORCHESTRATOR.resource.path(each), orchestrator(each)))
+        # Namespaces decide within one second.
+        metas = sorted((one["metadata"]["creationTimestamp"], one["metadata"]["namespace"]) for one in stored)
+        elder, younger = (place for _, place in metas)
+        item = await recorders[younger].wait_for(ORCHESTRATOR.resource, younger, "helper", says("TokenInUse"))
+        assert f"the Orchestrator {elder}/helper" in condition(item, "Ready")["message"]
+        await until_ready(recorders[elder], elder)
+        await admin.delete(ORCHESTRATOR.resource.path(elder, "helper"))
+        await until_ready(recorders[younger], younger)
+        assert not [version for each in recorders.values() for version in each.log if "canary" in str(version.object)]
+
+
 async def test_the_number_of_pods_is_put_back_to_one(
     cluster: Cluster, namespace: str, recorder: Recorder, kubectl: Kubectl
 ) -> None:

@@ -200,7 +200,7 @@ def _find(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], read: Look
         return {key: child for key, child in children.items() if read.includes(child)}
     if isinstance(read, Every):
         return {item.meta.key: item for item in cache.all() if matches(read, item)}
-    item = cache.get(Key(obj.meta.namespace if read.resource.namespaced else "", read.name))
+    item = cache.get(read.key(obj.meta.namespace))
     if item is None:
         return {}
     return {item.meta.key: hashed(item, obj.meta.uid) if read.resource == SECRET else item}

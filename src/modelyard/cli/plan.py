@@ -122,7 +122,7 @@ def _find(read: Lookup, obj: Object[Any], given: Iterable[Json]) -> dict[Key, St
     wanted = (read.resource.api_version, read.resource.kind)
     found = (_stored(read, body) for body in given if (body["apiVersion"], body["kind"]) == wanted)
     if isinstance(read, Named):
-        wanted_key = Key(obj.meta.namespace if read.resource.namespaced else "", read.name)
+        wanted_key = read.key(obj.meta.namespace)
         return {item.meta.key: item for item in found if item.meta.key == wanted_key}
     return {item.meta.key: item for item in found if matches(read, item)}
 

@@ -29,7 +29,7 @@ F = TypeVar("F")
 
 
 class Named(Struct, frozen=True):
-    """A read of one object by name, in the namespace of the reader.
+    """A read of one object by name.
 
     Secrets and ConfigMaps are read with GET at each reconcile, and no change of them wakes the reader: plan a
     `requeue_after`. Of a Secret only salted hashes of the values are seen.
@@ -37,6 +37,12 @@ class Named(Struct, frozen=True):
 
     resource: Resource
     name: str
+    namespace: str = ""
+    """Empty: that of the reader. Another one only for an object that an object of that namespace names."""
+
+    def key(self, home: str) -> Key:
+        """Return the key of the object, for a reader whose namespace is `home`."""
+        return Key((self.namespace or home) if self.resource.namespaced else "", self.name)
 
 
 class Owned(Struct, frozen=True):

@@ -122,7 +122,7 @@ def _discard(index: dict[Any, dict[Item, Any]], place: Hashable, item: Item) -> 
 
 
 def _target(item: Item, read: Named) -> tuple[Resource, Key]:
-    return read.resource, Key(item.key.namespace if read.resource.namespaced else "", read.name)
+    return read.resource, read.key(item.key.namespace)
 
 
 def matches(read: Every[Any], item: Stored) -> bool:

@@ -87,7 +87,7 @@ class Gatherer:
 
     async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
         if isinstance(read, Named) and _is_by_name(read):
-            return await self._get_live(read.resource, Key(item.key.namespace, read.name), salt=obj.meta.uid)
+            return await self._get_live(read.resource, read.key(item.key.namespace), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
             children = cache.owned(OwnerKey(item.kind, obj.meta.home, names.short(item.key.name)), obj.meta.uid)
@@ -96,7 +96,7 @@ class Gatherer:
             labels = read.selector.labels
             candidates = cache.labelled(*labels[0]) if labels else cache.all()
             return {one.meta.key: one for one in candidates if matches(read, one)}
-        one = cache.get(Key(item.key.namespace if read.resource.namespaced else "", read.name))
+        one = cache.get(read.key(item.key.namespace))
         return {one.meta.key: one} if one else {}
 
     async def _get_live(self, resource: Resource, key: Key, salt: str) -> dict[Key, Stored]:

@@ -1,4 +1,4 @@
-"""The reads of an Orchestrator: its children, what its spec names or looks for, and older bots of its namespace."""
+"""The reads of an Orchestrator: its children, what its spec names or looks for, and older bots."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def reads(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Iterator[Read]:
     yield from (ref.read for ref in config_refs(orchestrator.spec))
     if gateway := orchestrator.spec.gateway.gateway_ref:
         yield read_gateway(gateway)
-    namespace = orchestrator.meta.namespace
     if own := rivals.bot_of(orchestrator.meta, orchestrator.spec):
-        yield rivals.bots(namespace)
-        yield from (elder.token.read for elder in rivals.elders(own, namespace, seen))
+        yield rivals.BOTS
+        home = orchestrator.meta.namespace
+        yield from (elder.token_for(home).read for elder in rivals.elders(own, seen))
 
 
 def config_refs(spec: OrchestratorSpec) -> Iterator[ConfigRef]:

@@ -1,19 +1,21 @@
 """Orchestrators that share a bot token. Telegram lets one program poll for a token, and answers others with 409.
 
-The oldest one has it. Tokens are compared by hashes that are salted with the UID of the reader, so the reader hashes
-the Secrets of the others, too, and learns no more than that two are equal. Only one namespace can be seen like this.
+The oldest one of all namespaces that the operator serves has it. Tokens are compared by hashes that are salted with the
+UID of the reader: the Secrets that older bots name are read again for it, and it learns no more than that two are
+equal. No hash is stored.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import SECRET
+from modelyard.core.resources import SECRET, Key
 from modelyard.kinds.contract import Every
 from modelyard.kinds.orchestrator.api import RESOURCE, OrchestratorSpec
 from modelyard.kinds.shared.config_refs import ConfigRef
@@ -27,8 +29,16 @@ class Bot(Struct, frozen=True, order=True):
     """The bot of an Orchestrator: since when it is there, and where its token is. The oldest is the smallest."""
 
     created: str
-    name: str
+    place: Key
     token: ConfigRef
+
+    def token_for(self, home: str) -> ConfigRef:
+        """Return its token as an Orchestrator of the namespace `home` reads it."""
+        return self.token if self.place.namespace == home else replace(self.token, namespace=self.place.namespace)
+
+    def name_for(self, home: str) -> str:
+        """Return its name as an Orchestrator of the namespace `home` calls it."""
+        return self.place.name if self.place.namespace == home else str(self.place)
 
 
 def bot_of(meta: Metadata, spec: OrchestratorSpec) -> Bot | None:
@@ -38,7 +48,7 @@ def bot_of(meta: Metadata, spec: OrchestratorSpec) -> Bot | None:
         return None
     token = telegram.token_secret_ref
     ref = ConfigRef(SECRET.kind, str(token.get("name", "")), str(token.get("key", "")))
-    return Bot(meta.creation_timestamp or "", meta.name, ref)
+    return Bot(meta.creation_timestamp or "", meta.key, ref)
 
 
 def bot_facet(orchestrator: Stored) -> Bot | None:
@@ -53,32 +63,31 @@ def bot_facet(orchestrator: Stored) -> Bot | None:
     return bot_of(orchestrator.meta, spec)
 
 
-def bots(namespace: str) -> Every[Bot]:
-    """Return the read of all bots of a namespace."""
-    return Every(RESOURCE, bot_facet, namespace)
+BOTS: Final = Every(RESOURCE, bot_facet, within=1.0)
+"""The read of all bots. Many that are created together wake each other once."""
 
 
-def elders(own: Bot, namespace: str, seen: Seen) -> list[Bot]:
-    """Return the bots of the namespace that were there before, the oldest first."""
-    return [bot for bot in sorted(seen.every(bots(namespace)).values()) if bot < own and bot.name != own.name]
+def elders(own: Bot, seen: Seen) -> list[Bot]:
+    """Return the bots that were there before, the oldest first."""
+    return [bot for bot in sorted(seen.every(BOTS).values()) if bot < own and bot.place != own.place]
 
 
 def rival(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Problem | None:
     """Return the problem that an older Orchestrator has the same token; None: the token is its own."""
-    own, namespace = bot_of(orchestrator.meta, orchestrator.spec), orchestrator.meta.namespace
-    found = (elder for elder in elders(own, namespace, seen) if _same_token(own, elder, seen)) if own else iter(())
+    own, home = bot_of(orchestrator.meta, orchestrator.spec), orchestrator.meta.namespace
+    found = (elder for elder in elders(own, seen) if _same_token(own, elder, home, seen)) if own else iter(())
     elder = next(found, None)
     if elder is None:
         return None
     return Problem(
         Reason.TOKEN_IN_USE,
-        f"the Orchestrator {elder.name} uses the same bot token, and Telegram lets only one of them listen",
+        f"the Orchestrator {elder.name_for(home)} uses the same bot token, and Telegram lets only one of them listen",
         "give one of them the token of another bot, or delete it",
     )
 
 
-def _same_token(one: Bot, other: Bot, seen: Seen) -> bool:
-    if one.token == other.token:
+def _same_token(one: Bot, other: Bot, home: str, seen: Seen) -> bool:
+    if one.token == other.token_for(home):
         return True
     value = one.token.value(seen)
-    return bool(value) and value == other.token.value(seen)
+    return bool(value) and value == other.token_for(home).value(seen)

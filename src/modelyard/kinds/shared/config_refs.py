@@ -28,17 +28,19 @@ _SOURCES: Final = {"secretKeyRef": SECRET, "configMapKeyRef": CONFIG_MAP}
 
 
 class ConfigRef(Struct, frozen=True, order=True):
-    """A key of a Secret or a ConfigMap of the namespace."""
+    """A key of a Secret or a ConfigMap."""
 
     kind: str
     name: str
     key: str = ""
     """Empty: all keys."""
+    namespace: str = ""
+    """Empty: that of the reader."""
 
     @property
     def read(self) -> Named:
         """The read of the object."""
-        return Named(_by_kind(self.kind), self.name)
+        return Named(_by_kind(self.kind), self.name, self.namespace)
 
     def value(self, seen: Seen) -> str:
         """Return what the key holds, or its hash; empty: the object or the key is absent."""
