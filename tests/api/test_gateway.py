@@ -30,7 +30,6 @@ from tests.support.operators import ROOT
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
-    from tests.conftest import Kubectl
     from tests.support.mcpserver import McpServers
     from tests.support.recorder import Recorder
 
@@ -47,39 +46,6 @@ SIX_WRITES = {
     "patch gateways/status": 3,
 }
 OF_THE_ORIGINAL = tuple(yaml.safe_load_all((Path(__file__).parent / "gateways.yaml").read_text()))
-QUICK_START = """
-apiVersion: v1
-kind: Secret
-metadata:
-  name: openai-secret
-  namespace: {namespace}
-type: Opaque
-stringData:
-  OPENAI_API_KEY: sk-...
----
-apiVersion: core.inference-gateway.com/v1alpha1
-kind: Gateway
-metadata:
-  name: my-gateway
-  namespace: {namespace}
-spec:
-  replicas: 1
-  environment: development
-  telemetry:
-    enabled: true
-    metrics:
-      enabled: true
-      port: 9464
-  providers:
-    - name: OpenAI
-      enabled: true
-      env:
-        - name: OPENAI_API_KEY
-          valueFrom:
-            secretKeyRef:
-              name: openai-secret
-              key: OPENAI_API_KEY
-"""
 
 
 def template(recorder: Recorder, namespace: str, name: str = "edge") -> Json:
@@ -112,23 +78,6 @@ async def test_it_becomes_ready_with_three_children_and_three_status_writes(
         ("True", "True", "True"),
     ]
     assert [version.status["phase"] for version in history if version.status] == ["Pending", "Running", "Running"]
-
-
-async def test_the_quick_start_its_status_and_its_cleanup_work_as_written(
-    cluster: Cluster, namespace: str, recorder: Recorder, kubectl: Kubectl
-) -> None:
-    await kubectl("apply", "--validate=strict", "-f", "-", input=QUICK_START.format(namespace=namespace))
-    found = await until_ready(recorder, namespace, "my-gateway")
-    head, row = (await kubectl("get", "gateway", "-n", namespace)).splitlines()
-    assert head.split() == ["NAME", "PHASE", "REASON", "URL", "PORT", "PROVIDERS", "MCPS", "AGE"]
-    url = f"http://my-gateway.{namespace}.svc.cluster.local:8080"
-    assert row.split()[:7] == ["my-gateway", "Running", "Ready", url, "8080", "OpenAI", "0"]
-    assert "Responding" in await kubectl("describe", "gateway", "my-gateway", "-n", namespace)
-    assert (found["status"]["readyReplicas"], found["status"]["availableReplicas"]) == (1, 1)
-    assert not [version for version in recorder.log if "sk-..." in str(version.object)]
-    await kubectl("delete", "gateway", "--all", "-n", namespace)
-    for resource in (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT):
-        await recorder.wait_for(resource, namespace, "my-gateway", lambda item: item is None, GARBAGE_SECONDS)
 
 
 @pytest.mark.parametrize("example", ["gateway", "gateway-complete", "gateway-models"])
