@@ -8,7 +8,6 @@ from typing import Final, NoReturn
 
 from modelyard.core.errors import ModelyardError
 
-_REFUSED: Final = 1
 _INTERRUPTED: Final = 130
 
 
@@ -20,7 +19,7 @@ def main() -> None:
 
         app()
     except ModelyardError as error:
-        _leave(str(error), _REFUSED)
+        _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("stopped", _INTERRUPTED)
 

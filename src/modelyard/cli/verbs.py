@@ -9,6 +9,7 @@ import typer
 from modelyard import __version__
 from modelyard.cli.crds import crds
 from modelyard.cli.fetch import fetch
+from modelyard.cli.get import get
 from modelyard.cli.host import app as host
 from modelyard.cli.plan import plan
 from modelyard.cli.run import run
@@ -26,6 +27,7 @@ app.command()(down)
 app.command()(status)
 app.command()(logs)
 app.command()(weights)
+app.command()(get)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

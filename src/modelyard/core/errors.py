@@ -13,6 +13,9 @@ from __future__ import annotations
 class ModelyardError(Exception):
     """The root of all errors that Modelyard raises on purpose."""
 
+    exit_code: int = 1
+    """What `modelyard` exits with when this error ends it; docs/cli/overview.md has the list."""
+
 
 class SpecInvalid(ModelyardError):
     """A field of a spec that no plan can be made of: the field, what is wrong with it, and the remedy."""

@@ -87,6 +87,17 @@ class Client:
         query |= {"resourceVersion": revision} if revision else {}
         return codec.page(resource, await self._ask("list", resource.label, _collection(resource, namespace), query))
 
+    async def list_all(
+        self, resource: Resource, namespace: str = "", selector: str = "", *, field_selector: str = ""
+    ) -> list[Stored]:
+        """Return every object of a list, page by page."""
+        page = await self.list_page(resource, namespace, selector, field_selector=field_selector)
+        items = page.items
+        while page.token:
+            page = await self.list_page(resource, namespace, selector, token=page.token, field_selector=field_selector)
+            items = [*items, *page.items]
+        return items
+
     async def create(self, resource: Resource, body: Json) -> Stored:
         """Create an object, at the namespace and name of its metadata, and return it as stored."""
         path = _collection(resource, body["metadata"].get("namespace", ""))

@@ -32,16 +32,21 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 
-def find(environ: Mapping[str, str], *, home: Path | None = None, account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Return the connection to the cluster that these environment variables stand for."""
+def find(
+    environ: Mapping[str, str], context: str = "", *, home: Path | None = None, account: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """Return the connection to the cluster that these environment variables stand for.
+
+    A `context` is one of a kubeconfig; empty: the current one, or the cluster of the pod we run in.
+    """
     listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
-        return from_kubeconfig(listed)
-    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return from_kubeconfig(listed, context)
+    if environ.get("KUBERNETES_SERVICE_HOST") and not context:
         return in_cluster(environ, account)
     usual = (home or Path.home()) / ".kube" / "config"
     if usual.exists():
-        return from_kubeconfig([usual])
+        return from_kubeconfig([usual], context)
     raise ConfigInvalid("no cluster", "", f"KUBECONFIG is not set, {usual} does not exist, and this is not a pod")
 
 

@@ -1,0 +1,43 @@
+"""`modelyard get`: what there is of all kinds, and whether it is ready."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from modelyard.cli.on_cluster import Context, Everywhere, Form, Kubeconfig, Namespace, on_cluster, remark, say
+from modelyard.cluster.get import get_rows, printed
+from modelyard.cluster.kind_names import find_kind, find_kinds
+from modelyard.cluster.output import Output
+from modelyard.cluster.session import Place
+
+
+def get(
+    kind: Annotated[
+        str, typer.Argument(help="A kind, several with commas, or KIND/NAME. Left out: all kinds.", show_default=False)
+    ] = "",
+    name: Annotated[list[str] | None, typer.Argument(help="Names of objects. Left out: all of the kind.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    selector: Annotated[str, typer.Option("--selector", "-l", help="Only objects with these labels.")] = "",
+    output: Form = Output.TABLE,
+) -> None:
+    """List objects of all kinds: phase, ready, reason and URL."""
+    word, slash, first = kind.partition("/")
+    names = [*([first] if slash else []), *(name or ())]
+    if names and (everywhere or selector):
+        raise typer.BadParameter("an object that is named needs neither --all-namespaces nor --selector")
+    kinds = (find_kind(word),) if names else find_kinds(word)
+    place = Place(kubeconfig, context, namespace)
+    rows, missing = on_cluster(
+        place, lambda session: get_rows(session, kinds, names, everywhere=everywhere, selector=selector)
+    )
+    say(printed(rows, output, datetime.now(UTC), everywhere=everywhere))
+    for line in missing:
+        remark(line)
+    if not rows.items:
+        remark("nothing found; `modelyard get -A` looks at all namespaces" if not everywhere else "nothing found")

@@ -1,0 +1,51 @@
+"""What all verbs for clusters share: the flags of kubectl that say which cluster, `-o`, and the way there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from modelyard.cluster.output import Output
+from modelyard.cluster.session import Place, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from modelyard.cluster.session import Session
+
+T = TypeVar("T")
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="The kubeconfig to use. Left out: KUBECONFIG, or ~/.kube/config.")
+]
+Context = Annotated[str, typer.Option("--context", help="The context of the kubeconfig. Left out: the current one.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="The namespace to look at. Left out: that of the context.")
+]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look at all namespaces.")]
+Form = Annotated[Output, typer.Option("--output", "-o", help="A table, a wide one, or JSON or YAML for programs.")]
+
+
+def on_cluster(place: Place, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Return what some work returns that is done with a session of the user's cluster."""
+
+    async def connect_and_work() -> T:
+        async with connected(place, os.environ) as session:
+            return await work(session)
+
+    return asyncio.run(connect_and_work())
+
+
+def say(text: str) -> None:
+    """Print a result."""
+    sys.stdout.write(text)
+
+
+def remark(line: str) -> None:
+    """Print what a person should know besides the result, where no program reads it."""
+    sys.stderr.write(f"{line}\n")

@@ -1,0 +1,96 @@
+"""What the tests of the verbs share: a namespace `team` with objects in many states, and users with fewer rights."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from modelyard.core.resources import EVENT, POD
+from modelyard.kinds import ALL
+from modelyard.local.kubeconfig import write_kubeconfig
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from modelyard.core.resources import Resource
+    from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import RawClient
+
+Json = dict[str, Any]
+
+TEAM = "team"
+_RESOURCES = {resource.kind: resource for resource in (*(kind.resource for kind in ALL), POD, EVENT)}
+_SCENE = Path(__file__).with_name("scene.yaml")
+
+
+@pytest.fixture(scope="module")
+async def scene(cluster: Cluster, installed: Path) -> AsyncIterator[Path]:
+    """The kubeconfig of an administrator of a cluster with the objects of scene.yaml."""
+    admin, bodies = cluster.controlplane.admin, list(yaml.safe_load_all(_SCENE.read_text()))
+    await admin.ensure("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+    await until_account(admin, TEAM)
+    try:
+        for body in bodies:
+            await store(admin, TEAM, body)
+        yield cluster.kubeconfig
+    finally:
+        # Operators of other tests would go on with what is left.
+        for body in bodies:
+            await admin.delete(f"{_path(body, TEAM)}?gracePeriodSeconds=0")
+
+
+async def until_account(admin: RawClient, namespace: str) -> None:
+    """Wait for the service account without which pods are refused."""
+    async with asyncio.timeout(60):
+        while not await admin.answers(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"):
+            await asyncio.sleep(0.02)
+
+
+async def store(admin: RawClient, namespace: str, body: Json) -> None:
+    """Create an object, and give it a status of its own generation."""
+    resource, status = _resource(body), body.get("status")
+    stored = await admin.create(resource.path(namespace), body)
+    if status is None:
+        return
+    generation = {} if resource == POD else {"observedGeneration": stored["metadata"]["generation"]}
+    status = {**status, **generation, "conditions": [_timed(one, stored) for one in status["conditions"]]}
+    await admin.patch(resource.path(namespace, body["metadata"]["name"], "status"), {"status": status})
+
+
+def _timed(condition: Json, stored: Json) -> Json:
+    return {**condition, "lastTransitionTime": stored["metadata"]["creationTimestamp"]}
+
+
+def _path(body: Json, namespace: str) -> str:
+    return _resource(body).path(namespace, body["metadata"]["name"])
+
+
+def _resource(body: Json) -> Resource:
+    return _RESOURCES[body["kind"]]
+
+
+@pytest.fixture(scope="session")
+def stranger(cluster: Cluster) -> Path:
+    """The kubeconfig of a user who may do nothing."""
+    return cluster.controlplane.client_kubeconfig("stranger")
+
+
+@pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of a cluster that does not answer."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    return write_kubeconfig(folder / "config", "https://127.0.0.1:1", b"", {"token": "none"})
+
+
+@pytest.fixture(scope="session")
+def undefined(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of the same API server below a path where it serves nothing, as one without our definitions."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] += "/apis/undefined.example.com/v1"
+    file = tmp_path_factory.mktemp("undefined") / "config"
+    file.write_text(yaml.safe_dump(config))
+    return file
