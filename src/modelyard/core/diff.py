@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from modelyard.core.field_types import FIELDS, ROOTS
 from modelyard.core.quantities import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Json = dict[str, Any]
 
@@ -40,15 +43,20 @@ def first_difference(wanted: Json, live: Json) -> str | None:
 
     `wanted` says with its `apiVersion` and `kind` which type both are compared as.
     """
-    found = _root(wanted.get("apiVersion", ""), wanted.get("kind", "")).difference(wanted, live)
-    return None if found is None else found.removeprefix(".") or "."
+    return next(all_differences(wanted, live), None)
+
+
+def all_differences(wanted: Json, live: Json) -> Iterator[str]:
+    """Yield the path of every statement of ours that does not hold in the live object, for `modelyard plan --live`."""
+    root = _root(wanted.get("apiVersion", ""), wanted.get("kind", ""))
+    return (found.removeprefix(".") or "." for found in root.differences(wanted, live))
 
 
 class _Type(Protocol):
     """How values of one type are compared."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
-        """Return the path from here to the first difference, empty if it is here; None: there is none."""
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
+        """Yield the paths from here to what differs; an empty path: it is this value."""
 
     def is_zero(self, wanted: Any) -> bool:
         """Return whether a field of this type that is no pointer is left out when it holds this value."""
@@ -64,8 +72,9 @@ class _Field(Struct, frozen=True):
 class _Scalar(Struct, frozen=True):
     """A string, a number or a boolean."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
-        return None if wanted == live else ""
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
+        if wanted != live:
+            yield ""
 
     def is_zero(self, wanted: Any) -> bool:
         return not wanted
@@ -74,11 +83,9 @@ class _Scalar(Struct, frozen=True):
 class _Quantity(_Scalar, frozen=True):
     """A number with a unit, which the server spells in its own way."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
-        try:
-            return None if wanted == live or quantity(wanted) == quantity(live) else ""
-        except ValueError:
-            return ""
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
+        if wanted != live and not _is_same_amount(wanted, live):
+            yield ""
 
 
 class _Mapping(Struct, frozen=True):
@@ -87,9 +94,10 @@ class _Mapping(Struct, frozen=True):
     fields: dict[str, _Field]
     others: _Field
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
         if not isinstance(wanted, dict) or not isinstance(live, dict):
-            return ""
+            yield ""
+            return
         for name, value in wanted.items():
             there = live.get(name)
             # Most of what is unequal has only got defaults. What is equal need not be walked through.
@@ -98,13 +106,13 @@ class _Mapping(Struct, frozen=True):
             field = self.fields.get(name, self.others)
             if there is None:
                 if field.keeps_zero or not field.type.is_zero(value):
-                    return f".{name}"
-            elif (found := field.type.difference(value, there)) is not None:
-                return f".{name}{found}"
-        return None
+                    yield f".{name}"
+                continue
+            for found in field.type.differences(value, there):
+                yield f".{name}{found}"
 
     def is_zero(self, wanted: Any) -> bool:
-        return wanted is None or self.difference(wanted, {}) is None
+        return wanted is None or next(self.differences(wanted, {}), None) is None
 
 
 class _WholeList(Struct, frozen=True):
@@ -112,13 +120,14 @@ class _WholeList(Struct, frozen=True):
 
     items: _Type
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
         if not isinstance(wanted, list) or not isinstance(live, list) or len(wanted) != len(live):
-            return ""
+            yield ""
+            return
         for at, (value, there) in enumerate(zip(wanted, live, strict=True)):
-            if value != there and (found := self.items.difference(value, there)) is not None:
-                return f"[{at}]{found}"
-        return None
+            if value != there:
+                for found in self.items.differences(value, there):
+                    yield f"[{at}]{found}"
 
     def is_zero(self, wanted: Any) -> bool:
         return not wanted
@@ -131,17 +140,18 @@ class _KeyedList(Struct, frozen=True):
     keys: dict[str, str | None]
     """The fields that make up the key, and what the server takes for one that is left out."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
         if not isinstance(wanted, list) or not isinstance(live, list):
-            return ""
+            yield ""
+            return
         entries = {self._key(there): there for there in live}
         for value in wanted:
             key = self._key(value)
             if key not in entries:
-                return f"[{key[0]}]"
-            if (found := self.items.difference(value, entries[key])) is not None:
-                return f"[{key[0]}]{found}"
-        return None
+                yield f"[{key[0]}]"
+                continue
+            for found in self.items.differences(value, entries[key]):
+                yield f"[{key[0]}]{found}"
 
     def is_zero(self, wanted: Any) -> bool:
         return not wanted
@@ -153,10 +163,13 @@ class _KeyedList(Struct, frozen=True):
 class _Set(Struct, frozen=True):
     """A list of scalars to which others may add."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
         if not isinstance(wanted, list) or not isinstance(live, list):
-            return ""
-        return next((f"[{value}]" for value in wanted if value not in live), None)
+            yield ""
+            return
+        for value in wanted:
+            if value not in live:
+                yield f"[{value}]"
 
     def is_zero(self, wanted: Any) -> bool:
         return not wanted
@@ -165,12 +178,19 @@ class _Set(Struct, frozen=True):
 class _Untyped(_Scalar, frozen=True):
     """Any JSON value. Nothing of it is dropped, not even a zero."""
 
-    def difference(self, wanted: Any, live: Any) -> str | None:
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
         if isinstance(wanted, dict):
-            return _UNTYPED_MAPPING.difference(wanted, live)
+            return _UNTYPED_MAPPING.differences(wanted, live)
         if isinstance(wanted, list):
-            return _UNTYPED_LIST.difference(wanted, live)
-        return None if wanted == live else ""
+            return _UNTYPED_LIST.differences(wanted, live)
+        return super().differences(wanted, live)
+
+
+def _is_same_amount(wanted: Any, live: Any) -> bool:
+    try:
+        return quantity(wanted) == quantity(live)
+    except ValueError:
+        return False
 
 
 _SCALAR: Final = _Scalar()
