@@ -8,6 +8,7 @@ import typer
 
 from modelyard import __version__
 from modelyard.cli.crds import crds
+from modelyard.cli.explain import explain
 from modelyard.cli.fetch import fetch
 from modelyard.cli.get import get
 from modelyard.cli.host import app as host
@@ -28,6 +29,7 @@ app.command()(status)
 app.command()(logs)
 app.command()(weights)
 app.command()(get)
+app.command()(explain)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

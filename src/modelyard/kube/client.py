@@ -144,9 +144,13 @@ class Client:
         }
         await self._ask("delete", resource.label, _path(resource, key), body=options)
 
-    async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Return the last lines of a container's log, at most 64 KiB. BadRequest: it has not started yet."""
+    async def log_tail(self, namespace: str, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
+        """Return the last lines of a container's log, at most 64 KiB. BadRequest: it has not started yet.
+
+        `previous`: of the run before the last restart.
+        """
         query = {"container": container, "tailLines": str(lines), "limitBytes": str(_LOG_BYTES)}
+        query |= {"previous": "true"} if previous else {}
         path = _path(POD, Key(namespace, pod), "log")
         return (await self._ask("get", _label(POD, "log"), path, query)).decode(errors="replace")
 

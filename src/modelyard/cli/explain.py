@@ -1,0 +1,26 @@
+"""`modelyard explain`: why an object is not ready, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, say
+from modelyard.cluster.explain import explain_object, printed
+from modelyard.cluster.kind_names import split_target
+from modelyard.cluster.output import Output
+from modelyard.cluster.session import Place
+
+
+def explain(
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, such as model/tiny.")],
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Namespace = "",
+    output: Form = Output.TABLE,
+) -> None:
+    """Say why an object is not ready: conditions, pods, events, logs of what failed, and the next command."""
+    kind, name = split_target(target)
+    place = Place(kubeconfig, context, namespace)
+    say(printed(on_cluster(place, lambda session: explain_object(session, kind, name)), output))

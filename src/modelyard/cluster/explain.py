@@ -1,0 +1,150 @@
+"""`modelyard explain`: read everything that may say why an object is not ready, and print what comes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from modelyard.cluster.explanation import Explanation, Facts, Log, Need, explain, failed_containers
+from modelyard.cluster.failures import may_not
+from modelyard.cluster.output import Output, encoded, table
+from modelyard.core import names
+from modelyard.core.errors import SpecInvalid
+from modelyard.core.resources import EVENT, POD, SECRET, Key
+from modelyard.core.text import clean
+from modelyard.kinds import ALL
+from modelyard.kinds.contract import Named, Seen
+from modelyard.kinds.decode import decode
+from modelyard.kinds.gather import Gathering
+from modelyard.kube.errors import Forbidden, KubeError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.cluster.session import Session
+    from modelyard.core.objects import Stored
+    from modelyard.core.resources import Resource
+    from modelyard.kinds.contract import Kind, Lookup, Object
+
+_LOGS: Final = 3
+_LINES: Final = 15
+_LONGEST_LINE: Final = 512
+_OURS: Final = frozenset(kind.resource for kind in ALL)
+
+
+async def explain_object(session: Session, kind: Kind, name: str) -> Explanation:
+    """Return why an object is not ready; NothingFound: it does not exist."""
+    item = await session.get(kind.resource, Key(session.namespace, name))
+    reading = _Reading(session)
+    selector = f"{names.KIND_LABEL}={kind.name},{names.INSTANCE_LABEL}={names.short(name)}"
+    resources = [one for one in dict.fromkeys((*kind.children, *kind.creates)) if one != SECRET and not one.optional]
+    children = [child for one in resources for child in await reading.list(one, selector=selector)]
+    pods = await reading.list(POD, selector=selector)
+    return explain(
+        Facts(
+            item=item,
+            needs=tuple(await _needs(session, kind, item)),
+            children=tuple(children),
+            pods=tuple(pods),
+            events=tuple(await reading.list(EVENT, field_selector="type=Warning")),
+            logs=tuple([await _log(session, *failed) for failed in islice(failed_containers(pods), _LOGS)]),
+            unread=tuple(reading.unread),
+        )
+    )
+
+
+class _Reading:
+    """Lists objects, and collects what the user may not list instead of failing: the rest still helps."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.unread: list[str] = []
+
+    async def list(self, resource: Resource, selector: str = "", field_selector: str = "") -> list[Stored]:
+        try:
+            return await self._session.client.list_all(
+                resource, self._session.namespace, selector, field_selector=field_selector
+            )
+        except Forbidden as error:
+            self.unread.append(may_not(error))
+            return []
+
+
+async def _needs(session: Session, kind: Kind, item: Stored) -> list[Need]:
+    """Return the objects of our kinds that an object refers to, by the reads of its kind."""
+    try:
+        obj = decode(kind, item)
+    except SpecInvalid:
+        return []
+    needs = []
+    reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
+    for read in reading:
+        found = await _find(session, obj, read)
+        reading.found(read, {found.meta.key: found} if found else {})
+        if isinstance(read, Named) and read.resource in _OURS:
+            needs.append(Need(read.resource, Key(obj.meta.namespace, read.name), found))
+    return needs
+
+
+async def _find(session: Session, obj: Object[Any], read: Lookup) -> Stored | None:
+    """Return an object of our kinds that is read by name; of everything else nothing is looked at."""
+    if not isinstance(read, Named) or read.resource not in _OURS:
+        return None
+    try:
+        return await session.client.get(read.resource, Key(obj.meta.namespace, read.name))
+    except (NotFound, Forbidden):
+        return None
+
+
+async def _log(session: Session, pod: Stored, container: str, was_started_again: bool) -> Log:
+    name = pod.meta.name
+    try:
+        text = await session.client.log_tail(pod.meta.namespace, name, container, _LINES, previous=was_started_again)
+    except KubeError as error:
+        return Log(name, container, remark=clean(str(error), _LONGEST_LINE))
+    return Log(name, container, tuple(clean(line, _LONGEST_LINE) for line in text.splitlines()))
+
+
+def printed(told: Explanation, output: Output) -> str:
+    """Return an explanation as `modelyard explain` prints it."""
+    if output.is_for_programs:
+        return encoded(told, output)
+    sections = [
+        _section("Why", [f"{each.about}: {each.reason}: {each.message}" for each in told.causes]),
+        _section("Conditions", _condition_lines(told)) if output is Output.WIDE else "",
+        _section("Events", _event_lines(told)),
+        *(_section(_title(log), log.lines or [log.remark or "(empty)"]) for log in told.logs),
+        _section("Not read", told.unread),
+        _section("Next", told.next),
+    ]
+    return "\n".join(part for part in (_headline(told), *sections) if part)
+
+
+def _headline(told: Explanation) -> str:
+    shown = told.object
+    title = f"{shown.kind} {shown.name} in the namespace {shown.namespace}"
+    state = "is ready" if shown.ready else f"is not ready: {shown.reason}"
+    return f"{title} {state}\n" + (f"  {clean(shown.message, _LONGEST_LINE)}\n" if shown.message else "")
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"{title}\n{body}" if body else ""
+
+
+def _event_lines(told: Explanation) -> list[str]:
+    return [
+        f"{each.last}  {each.about}: {each.reason}: {each.message}" + (f" (x{each.count})" if each.count > 1 else "")
+        for each in told.events
+    ]
+
+
+def _condition_lines(told: Explanation) -> list[str]:
+    fields = ("type", "status", "reason", "message")
+    cells = [tuple(str(entry.get(field, "")) for field in fields) for entry in told.conditions]
+    return table(tuple(map(str.upper, fields)), cells).splitlines() if cells else []
+
+
+def _title(log: Log) -> str:
+    return f"The end of the log of container {log.container} in the pod {log.pod}"
