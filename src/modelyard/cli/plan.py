@@ -1,17 +1,23 @@
 """`modelyard plan`: what a manifest would create, without a cluster; `kubectl apply --dry-run` for our kinds.
 
-Runs the same `decode`, `reads` and `plan` as a reconcile, over the manifests of the files instead of the caches.
+Runs the same `decode`, `reads` and `plan` as a reconcile, over the manifests of the files instead of the caches. With
+`--live` it rehearses the whole reconcile against a cluster, as `kubectl diff` does for manifests.
 """
 
 from __future__ import annotations
 
-import base64
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
+from modelyard.cli.run import read_policy
+from modelyard.cluster.live_plan import find_operator, plan_live, with_string_data
+from modelyard.cluster.live_plan import printed as printed_live
+from modelyard.cluster.output import Output
+from modelyard.cluster.session import Place
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, CreateOnly
@@ -29,13 +35,16 @@ from modelyard.runtime.dependents import matches
 from modelyard.runtime.gather import hashed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from modelyard.cluster.changes import Changes
+    from modelyard.cluster.session import Session
     from modelyard.kinds.contract import Kind, Lookup, Object
     from modelyard.manifests.documents import Document
 
 Json = dict[str, Any]
 
+_DIFFERS: Final = 2
 _ANYWHERE: Final = Policy(local_roots=("/",))
 """Which local files may be served is a setting of each operator. `modelyard up` allows all, so none is refused here."""
 
@@ -45,9 +54,23 @@ def plan(
         list[str],
         typer.Option("--file", "-f", help="Manifests: a file, a folder, or - for standard input. Repeatable."),
     ],
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Compare with the cluster: what would be created, changed, restarted, deleted."),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    namespace: Namespace = "",
+    output: Form = Output.TABLE,
 ) -> None:
     """Print the objects that manifests would create. References are looked up among the same manifests."""
     read = read_files(file)
+    place = Place(kubeconfig, context, namespace)
+    if live:
+        _plan_live(read, place, output)
+        return
+    if place != Place() or output is not Output.TABLE:
+        raise typer.BadParameter("--kubeconfig, --context, --namespace and --output need --live")
     given = [_placed(document.body) for document in read]
     problems = [problem for document in read for problem in _problems(document, given)]
     if problems:
@@ -55,6 +78,28 @@ def plan(
     if not any(_kind(document.body) for document in read):
         names = ", ".join(sorted(kind.resource.kind for kind in ALL))
         raise ModelyardError(f"there is nothing to plan: {', '.join(file)} holds no {names}; name a file that does")
+
+
+def _plan_live(read: Sequence[Document], place: Place, output: Output) -> None:
+    """Print what would change on the cluster, and exit with 2 if anything would."""
+
+    async def work(session: Session) -> Changes:
+        operator = await find_operator(session)
+        if operator is None:
+            remark("the operator is not installed or may not be looked at; it is assumed to run without flags")
+        settings = read_policy(operator.arguments, operator.environment) if operator else Policy()
+        return await plan_live(session, read, settings)
+
+    for document in read:
+        if not _kind(document.body):
+            remark(f"{document.title} is of no kind of ours: it is not compared")
+    found = on_cluster(place, work)
+    say(printed_live(found, output))
+    if found.problems:
+        raise ModelyardError("\n".join(f"{one.of}: {one.reason}: {one.message}" for one in found.problems))
+    if found.changes:
+        raise typer.Exit(_DIFFERS)
+    remark("nothing would change")
 
 
 def _problems(document: Document, given: Iterable[Json]) -> list[str]:
@@ -130,9 +175,8 @@ def _find(read: Lookup, obj: Object[Any], given: Iterable[Json]) -> dict[Key, St
 def _stored(read: Lookup, body: Json) -> Stored:
     if read.resource != SECRET:
         return Stored.from_dict(read.resource, body)
-    written = {name: base64.b64encode(str(text).encode()).decode() for name, text in body.get("stringData", {}).items()}
     try:
-        return hashed(Stored.from_dict(SECRET, {**body, "data": {**body.get("data", {}), **written}}), salt="")
+        return hashed(Stored.from_dict(SECRET, with_string_data(body)), salt="")
     except ValueError as error:
         raise ModelyardError(f"Secret {body['metadata'].get('name')}: data is not base64 ({error})") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -20,8 +20,16 @@ from modelyard.manifests.rbac import NAMESPACE
 from modelyard.net.pod_network import through
 from modelyard.runtime.manager import Settings
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 LEASE = "modelyard"
 _DEFAULT = Policy()
+_TRUE: Final = frozenset({"1", "t", "true", "y", "yes", "on"})
+_OF_THE_PROCESS: Final = frozenset(
+    {"lease_namespace", "identity", "health_port", "metrics_port", "log_level", "log_format", "pod_network"}
+)
+"""The parameters of `run` that are no policy."""
 
 Namespace = Annotated[
     str, typer.Option(envvar="MODELYARD_NAMESPACE", help="The only namespace to look at. Left out: all of them.")
@@ -73,20 +81,20 @@ def run(
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
     configure_logging(log_level, log_format)
-    chosen = Policy(
+    chosen = chosen_policy(
         cache_path=cache_path,
         cache_size=cache_size,
         cache_class=cache_class,
         cache_access=cache_access,
         cache_mode=cache_mode,
-        revalidate_seconds=seconds(revalidate),
+        revalidate=revalidate,
         ca_configmap=ca_configmap,
         fetch_image=fetch_image,
         fs_group=fs_group,
-        images=policy.images(images),
-        local_roots=policy.roots(local_roots),
+        images=images,
+        local_roots=local_roots,
         sees_node_files=sees_node_files,
-        remote_hosts=policy.hosts(remote_hosts),
+        remote_hosts=remote_hosts,
         intel_gpu_resource=intel_gpu_resource,
         namespace=namespace,
         door=door,
@@ -106,3 +114,35 @@ def run(
 def _lease(kept_in: str, served: str) -> Key:
     """Return the Lease to hold. Operators that serve different namespaces do not exclude each other."""
     return Key(kept_in, f"{LEASE}-{served}" if served else LEASE)
+
+
+def chosen_policy(*, revalidate: str, images: str, local_roots: str, remote_hosts: str, **others: Any) -> Policy:
+    """Return the policy that the options of `modelyard run` state, by the names of its parameters."""
+    return Policy(
+        revalidate_seconds=seconds(revalidate),
+        images=policy.images(images),
+        local_roots=policy.roots(local_roots),
+        remote_hosts=policy.hosts(remote_hosts),
+        **others,
+    )
+
+
+def read_policy(arguments: Sequence[str], environment: Mapping[str, str]) -> Policy:
+    """Return the policy of an operator that is started with this command line and this environment."""
+    parser = typer.Typer(add_completion=False)
+    parser.command()(run)
+    command = typer.main.get_command(parser)
+    # The parser itself would look for variables in our own environment.
+    stated = [word for option in command.params for word in _stated(option, environment)]
+    given = command.make_context("run", [*stated, *(word for word in arguments if word != "run")]).params
+    return chosen_policy(**{name: value for name, value in given.items() if name not in _OF_THE_PROCESS})
+
+
+def _stated(option: Any, environment: Mapping[str, str]) -> list[str]:
+    """Return the words that say what a variable of the environment says of an option; empty: it is not set."""
+    value = environment.get(option.envvar or "", "")
+    if not value:
+        return []
+    if getattr(option, "is_flag", False):
+        return [option.opts[0]] if value.lower() in _TRUE else []
+    return [f"{option.opts[0]}={value}"]

@@ -13,7 +13,7 @@ from modelyard.cluster.failures import explained, is_undefined, no_definition, n
 from modelyard.kube import config
 from modelyard.kube.client import Client
 from modelyard.kube.errors import NotFound
-from modelyard.kube.transport import HttpTransport
+from modelyard.kube.transport import HttpTransport, Transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -41,6 +41,7 @@ class Session(Struct, frozen=True):
 
     client: Client
     namespace: str
+    transport: Transport
 
     async def get(self, resource: Resource, key: Key) -> Stored:
         """Return one object; NothingFound or NoDefinition: there is none."""
@@ -55,11 +56,11 @@ async def connected(place: Place, environ: Mapping[str, str]) -> AsyncIterator[S
     """Yield a session with the cluster of a place. Errors of the block are explained."""
     with explained():
         connection = _connection(place, environ)
-        client = Client(HttpTransport(connection))
+        transport = HttpTransport(connection)
         try:
-            yield Session(client, place.namespace or connection.namespace)
+            yield Session(Client(transport), place.namespace or connection.namespace, transport)
         finally:
-            await client.close()
+            await transport.close()
 
 
 def _connection(place: Place, environ: Mapping[str, str]) -> Connection:
