@@ -1,4 +1,4 @@
-"""The dashboard of the operator for Grafana, from a list of its panels. `make generate` writes it into the chart."""
+"""The dashboards for Grafana, from lists of their panels. `make generate` writes them into the chart."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+
+from modelyard.engines.measured import FIGURES
 
 Json = dict[str, Any]
 
@@ -24,7 +26,15 @@ class Panel(Struct, frozen=True):
     unit: str = "short"
 
 
-PANELS: Final = (
+class Board(Struct, frozen=True):
+    """A dashboard: what it is called, and its graphs, two in a row."""
+
+    title: str
+    uid: str
+    panels: tuple[Panel, ...]
+
+
+OPERATOR: Final = (
     Panel("Objects", "max by (kind) (modelyard_objects)", "{{kind}}"),
     Panel("Leaders (must be 1)", "sum(modelyard_leader)", "leaders"),
     Panel(
@@ -67,18 +77,36 @@ PANELS: Final = (
 )
 
 
-def text() -> str:
-    """Return the dashboard as JSON."""
+ENGINES: Final = tuple(
+    Panel(
+        figure.text.partition(";")[0].removesuffix("."),
+        # Not a sum: while another replica takes over, both may have shown the figure of an object.
+        f"max by (namespace, kind, name) ({figure.name})",
+        "{{namespace}}/{{name}}",
+        figure.unit,
+    )
+    for figure in FIGURES
+)
+
+BOARDS: Final = {
+    "operator": Board("Modelyard operator", "modelyard-operator", OPERATOR),
+    "engines": Board("Modelyard models", "modelyard-engines", ENGINES),
+}
+"""The dashboards, by the name of their file."""
+
+
+def text(board: Board) -> str:
+    """Return a dashboard as JSON."""
     body = {
-        "title": "Modelyard operator",
-        "uid": "modelyard-operator",
+        "title": board.title,
+        "uid": board.uid,
         "tags": ["modelyard"],
         "schemaVersion": 39,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
         "templating": {"list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}]},
-        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+        "panels": [_panel(number, panel) for number, panel in enumerate(board.panels)],
     }
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode() + "\n"
 

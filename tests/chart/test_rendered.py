@@ -150,6 +150,7 @@ def test_helm_finds_no_fault(values: tuple[str, ...]) -> None:
 def test_every_option_adds_its_objects(default: dict[Key, Json], complete: dict[Key, Json]) -> None:
     assert {key for key in complete.keys() - default.keys() if "Role" not in key[0]} == {
         ("PodMonitor", "modelyard-system", "modelyard"),
+        ("PodMonitor", "modelyard-system", "modelyard-engines"),
         ("PrometheusRule", "modelyard-system", "modelyard"),
         ("ConfigMap", "modelyard-system", "modelyard-dashboards"),
         ("NetworkPolicy", "modelyard-system", "modelyard"),
@@ -171,9 +172,29 @@ def test_alerts_and_dashboards_ask_only_for_metrics_that_there_are(complete: dic
     assert asked - known == set()
 
 
-def test_the_schema_and_the_dashboard_are_generated() -> None:
+def test_the_engines_are_scraped_and_recorded_as_by_the_file_for_clusters_without_helm(
+    complete: dict[Key, Json],
+) -> None:
+    by_hand = deployed("monitoring.yaml")
+    monitor, record = ((kind, "modelyard-system", "modelyard-engines") for kind in ("PodMonitor", "PrometheusRule"))
+    assert complete[monitor]["spec"] == by_hand[monitor]["spec"]
+    groups = complete["PrometheusRule", "modelyard-system", "modelyard"]["spec"]["groups"]
+    assert [group for group in groups if group["name"] == "modelyard-engines"] == by_hand[record]["spec"]["groups"]
+
+
+def test_an_operator_that_reads_engines_itself_leaves_nothing_of_that_to_prometheus() -> None:
+    monitored = ("podMonitor.enabled=true", "prometheusRule.enabled=true")
+    rendered = render(*monitored, "settings.engine-metrics=true")
+    assert ("PodMonitor", "modelyard-system", "modelyard-engines") not in rendered
+    groups = rendered["PrometheusRule", "modelyard-system", "modelyard"]["spec"]["groups"]
+    assert [group["name"] for group in groups] == ["modelyard-operator"]
+    assert "--engine-metrics" in operator(rendered)["containers"][0]["args"]
+
+
+def test_the_schema_and_the_dashboards_are_generated() -> None:
     assert (CHART / "values.schema.json").read_text(encoding="utf-8") == chart_values.schema()
-    assert (CHART / "files" / "dashboards" / "operator.json").read_text(encoding="utf-8") == dashboard.text()
+    boards = {path.stem: path.read_text(encoding="utf-8") for path in (CHART / "files" / "dashboards").iterdir()}
+    assert boards == {name: dashboard.text(board) for name, board in dashboard.BOARDS.items()}
 
 
 def test_the_defaults_are_those_of_the_schema_and_every_value_is_listed() -> None:
