@@ -9,7 +9,7 @@ COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
 PYTEST = KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(COMPILED) $(BIN)/python -m pytest -n auto
 SECONDS ?= 600
 
-.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path lock clean
+.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path wheels lock clean
 
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
@@ -51,6 +51,9 @@ cluster: $(READY) ## a control plane with one simulated node, until Ctrl-C
 
 controlplane-path: ## build the control plane if needed, and print its folder
 	@$(PYTHON) controlplane/build.py
+
+wheels: $(READY) ## dist/: Modelyard and the control plane, for `pip install 'modelyard[local]'`
+	@$(BIN)/python -m tools.wheels
 
 lock: $(READY) ## renew requirements/*.lock
 	$(BIN)/python tools/lock.py

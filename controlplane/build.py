@@ -36,6 +36,7 @@ _NO_NETWORK = (
     "connection",
     "No matching distribution",
 )
+_LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 _NO_SPACE = "no space left on device"
 
 
@@ -109,6 +110,25 @@ def run_package(name: str) -> str:
     """
     # With the flags of the build, almost all that it needs is compiled already.
     return _output([str(find_go()), "run", *_flags(), f"./{name}"], _environment())
+
+
+def licences() -> str:
+    """Return the licences and notices of every module that is in the program, one after the other."""
+    listing = "{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}"
+    lines = _output([str(find_go()), "list", "-deps", "-f", listing, "."], _environment()).splitlines()
+    # Our own module has no version, and the standard library is no module.
+    modules = sorted({line for line in lines if line and "\t\t" not in line})
+    return "\n".join(_licence(*module.split("\t")) for module in modules)
+
+
+def _licence(name: str, version: str, folder: str) -> str:
+    files = sorted(
+        file for file in Path(folder).iterdir() if file.is_file() and file.name.upper().startswith(_LICENCES)
+    )
+    if not files:
+        raise BuildFailed(f"{name} {version} has no licence in {folder}")
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+    return "\n".join([f"==== {name} {version} ====", *texts])
 
 
 def _environment() -> dict[str, str]:

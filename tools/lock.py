@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILE = ("-m", "uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url")
-PLAIN = ("--no-header", "--python-version", "3.11", "--upgrade")
+PLAIN = ("--no-header", "--python-version", "3.11", "--upgrade", "--no-emit-package", "modelyard-controlplane")
 
 
 def main() -> None:

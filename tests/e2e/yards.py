@@ -78,8 +78,9 @@ async def command(*args: str | Path, stdin: str = "", **env: str) -> tuple[int, 
 class Yard:
     """One state folder, and the `modelyard up` that runs in it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, command: tuple[str, ...] = COMMAND) -> None:
         self.folder = StateFolder(path)
+        self._command = command
         self.path = path
         self.output = path.with_name(f"{path.name}.txt")
         self._process: asyncio.subprocess.Process | None = None
@@ -95,7 +96,7 @@ class Yard:
         return await self.until_settled()
 
     async def begin(self, *args: str | Path, **env: str) -> None:
-        words = (*COMMAND, "up", f"--dir={self.path}", *map(str, args))
+        words = (*self._command, "up", f"--dir={self.path}", *map(str, args))
         with self.output.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *words, stdout=output, stderr=output, env={**os.environ, "PYTHONFAULTHANDLER": "1", **env}

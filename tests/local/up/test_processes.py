@@ -108,7 +108,9 @@ async def test_a_build_that_fails_is_explained_by_its_last_word(tmp_path: Path) 
 
 @pytest.mark.usefixtures("no_assets")
 async def test_an_installation_without_a_build_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(NoPrograms, match="run `make up` in a checkout of Modelyard, or set KUBEBUILDER_ASSETS"):
+    with pytest.raises(
+        NoPrograms, match=r"`pip install 'modelyard\[local\]'` brings one .* is found if KUBEBUILDER_ASSETS names"
+    ):
         await find_programs(lambda _: None, tmp_path / "none.py")
 
 

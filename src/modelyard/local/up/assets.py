@@ -1,6 +1,7 @@
-"""The programs of the control plane: those that `KUBEBUILDER_ASSETS` names, else built once in a checkout.
+"""The programs of the control plane: those that `KUBEBUILDER_ASSETS` names, those of the package
+`modelyard-controlplane`, or else those that are built once in a checkout.
 
-`run` calls it before anything else. An installed package holds no sources to build from, and says so.
+`run` calls it before anything else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "KUBEBUILDER_ASSETS"
 _BUILD: Final = Path(__file__).resolve().parents[4] / "controlplane" / "build.py"
+_PACKAGE: Final = "modelyard_controlplane"
 _PREFIX: Final = "No control plane: "
 
 
@@ -29,14 +33,15 @@ class NoPrograms(ModelyardError):
 
 async def find_programs(say: Callable[[str], None], build: Path = _BUILD) -> Path:
     """Return the folder of the programs, built if needed; `say` is called with each line of progress."""
-    if given := _given():
-        return given
+    if found := _given() or _installed():
+        return found
     if build.exists():  # noqa: ASYNC240 - a local file
         # The build also explains what is wrong with a named folder that holds no programs.
         return await _built(say, build)
     raise NoPrograms(
-        "this installation holds no Kubernetes control plane; run `make up` in a checkout of Modelyard, "
-        f"or set {VARIABLE} to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
+        "this installation holds no Kubernetes control plane; `pip install 'modelyard[local]'` brings one for Linux, "
+        "and `make up` in a checkout of Modelyard builds one. Another one is found if "
+        f"{VARIABLE} names a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
     )
 
 
@@ -44,6 +49,14 @@ def _given() -> Path | None:
     """Return the folder that `KUBEBUILDER_ASSETS` names; None: it names none, or one without programs."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given and (Path(given) / "kube-apiserver").exists() else None
+
+
+def _installed() -> Path | None:
+    """Return the folder of an installed control plane; None: there is none, or another one is asked for."""
+    if os.environ.get(VARIABLE) or find_spec(_PACKAGE) is None:
+        return None
+    folder: Path = import_module(_PACKAGE).folder()
+    return folder
 
 
 async def _built(say: Callable[[str], None], build: Path) -> Path:
