@@ -9,8 +9,6 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-_FEWEST: Final = 2
-"""Many tests wait for something, so even one core has time for another."""
 _MOST: Final = 8
 """Each process starts a control plane of its own, which costs 10 s of CPU and 500 MB."""
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
@@ -44,8 +42,8 @@ def turn(nodeid: str) -> int:
 
 
 def processes() -> int:
-    """Return how many processes a run takes: one for each core, within bounds."""
-    return min(max(_cores(), _FEWEST), _MOST)
+    """Return how many processes a run takes, within bounds: one more than cores, for what waits."""
+    return min(_cores() + 1, _MOST)
 
 
 def _cores() -> int:
