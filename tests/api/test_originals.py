@@ -33,6 +33,7 @@ FILE = Path(__file__).parent / "originals.yaml"
 KINDS = {kind.resource.kind: kind.resource for kind in (GATEWAY, AGENT, MCP, ORCHESTRATOR)}
 CHILDREN = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, INGRESS, AUTOSCALER)
 EDGE = "inference-gateway"
+NAMESPACES = {body["metadata"].get("namespace") for body in yaml.safe_load_all(FILE.read_text())}
 SECONDS = 90.0
 OTHERWISE = {"gateway-complete": "GatewayAPINotInstalled", "orchestrator": "SecretNotFound"}
 """What is not Ready: the cluster of tests has no Gateway API, and one example has its Secret in another namespace."""
@@ -88,8 +89,9 @@ async def recorded(cluster: Cluster, kubectl: Kubectl) -> AsyncIterator[Recorder
 
 
 def left(recorder: Recorder) -> set[str]:
-    """Return what there is of the four kinds, and what belongs to them."""
-    ours = (one for one in recorder.log if one.kind in KINDS or names.MANAGER in manager_of(one.object))
+    """Return what there is of the four kinds, and what belongs to them. Other tests leave things in other namespaces."""
+    here = (one for one in recorder.log if one.namespace in NAMESPACES)
+    ours = (one for one in here if one.kind in KINDS or names.MANAGER in manager_of(one.object))
     latest = {(one.kind, one.namespace, one.name): one for one in ours}
     return {str(one) for one in latest.values() if one.event != "DELETED"}
 
