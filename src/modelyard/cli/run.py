@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 LEASE = "modelyard"
 _DEFAULT = Policy()
 _TRUE: Final = frozenset({"1", "t", "true", "y", "yes", "on"})
-_OF_THE_PROCESS: Final = frozenset(
-    {"lease_namespace", "identity", "health_port", "metrics_port", "log_level", "log_format", "pod_network"}
-)
-"""The parameters of `run` that are no policy."""
+_OF_POLICY: Final = frozenset({*Policy.__struct_fields__, "revalidate"})
+"""The parameters of `run` that state the policy. The others are about the process itself."""
 
 Namespace = Annotated[
     str, typer.Option(envvar="MODELYARD_NAMESPACE", help="The only namespace to look at. Left out: all of them.")
@@ -135,7 +133,7 @@ def read_policy(arguments: Sequence[str], environment: Mapping[str, str]) -> Pol
     # The parser itself would look for variables in our own environment.
     stated = [word for option in command.params for word in _stated(option, environment)]
     given = command.make_context("run", [*stated, *(word for word in arguments if word != "run")]).params
-    return chosen_policy(**{name: value for name, value in given.items() if name not in _OF_THE_PROCESS})
+    return chosen_policy(**{name: value for name, value in given.items() if name in _OF_POLICY})
 
 
 def _stated(option: Any, environment: Mapping[str, str]) -> list[str]:
