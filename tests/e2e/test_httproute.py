@@ -1,4 +1,4 @@
-"""An HTTPRoute of ours, followed by a Gateway that is not: traefik, on the definitions of Gateway API."""
+"""HTTPRoutes of ours, followed by a Gateway that is not: traefik, on the definitions of Gateway API."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HOST = "chat.example.com"
+EDGE_HOST = "edge.example.com"
+ROUTE = "httproutes.gateway.networking.k8s.io"
 NOTICED_SECONDS = 60.0
 TRAEFIK = Path(sys.executable).with_name("traefik")
 
@@ -86,6 +88,66 @@ def gateway(port: int) -> list[Json]:
     ]
 
 
+PUBLIC: Json = {"parentRefs": [{"name": "public"}]}
+OWN: Json = {"gatewayClassName": "none", "tls": {"enabled": True, "issuer": "nobody"}}
+
+
+def edge(block: Json | None) -> Json:
+    """Return a gateway of ours that is routed to through this block; None: through none."""
+    exposed = {"enabled": block is not None, "gateway": block or {}, "httpRoute": {"hostnames": [EDGE_HOST]}}
+    return {
+        "apiVersion": "core.inference-gateway.com/v1alpha1",
+        "kind": "Gateway",
+        "metadata": {"name": "edge"},
+        "spec": {"server": {"port": 8081}, "providers": [], "gatewayAPI": exposed},
+    }
+
+
+def stranger() -> Json:
+    """Return a route of the same name that is not ours."""
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": "edge"},
+        "spec": {"hostnames": ["other.example.com"]},
+    }
+
+
+async def until_edge_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
+    async with asyncio.timeout(seconds):
+        return await yard.until(lambda body: condition(body).get("reason") == reason, "gateway", "edge")
+
+
+async def until_gone(yard: Yard, *kinds: str) -> None:
+    for kind in kinds:
+        await yard.kubectl("wait", "--for=delete", f"{kind}/edge", f"--timeout={SECONDS:.0f}s")
+
+
+async def check_routes_of_a_gateway(yard: Yard, port: int) -> None:
+    """A gateway of ours is reached by its route, which goes when it is switched off, and a stranger's never does."""
+    await until_edge_says(yard, "Ready")
+    async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
+        while not await is_reached(session, port):
+            await asyncio.sleep(0.1)
+    await yard.apply(edge(OWN))
+    own = "gateways.gateway.networking.k8s.io"
+    await yard.kubectl("wait", "--for=create", f"{own}/edge", f"--timeout={SECONDS:.0f}s")
+    await yard.apply(edge(None))
+    await until_gone(yard, ROUTE, own)
+    await yard.apply(stranger())
+    await yard.apply(edge(PUBLIC))
+    await until_edge_says(yard, "NameConflict")
+    await yard.apply(edge(None))
+    await until_edge_says(yard, "Ready")
+    route = yaml.safe_load(await yard.kubectl("get", ROUTE, "edge", "-o", "yaml"))
+    assert (route["metadata"]["generation"], route["spec"]["hostnames"]) == (1, ["other.example.com"])
+
+
+async def is_reached(session: aiohttp.ClientSession, port: int) -> bool:
+    async with session.get(f"http://127.0.0.1:{port}/health", headers={"Host": EDGE_HOST}) as answer:
+        return answer.status == 200
+
+
 async def until_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
     async with asyncio.timeout(seconds):
         return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "chat")
@@ -110,6 +172,8 @@ async def until_answered(port: int, model: str) -> None:
 
 async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(machine: Yard) -> None:
     await until_says(machine, "GatewayAPINotInstalled")
+    await machine.apply(edge(PUBLIC))
+    await until_edge_says(machine, "GatewayAPINotInstalled")
     files = [str(file) for file in definitions()]
     await machine.kubectl("apply", "--server-side", *(word for file in files for word in ("-f", file)))
     [port] = free_ports(1)
@@ -117,6 +181,7 @@ async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(mac
     async with traefik(machine, port):
         await machine.apply(*gateway(port))
         await until_says(machine, "RouteAccepted")
+        await check_routes_of_a_gateway(machine, port)
         await until_answered(port, "old")
         assert await answers(port, 50) == {"old": 50}
         await patch(machine, "chat", '{"canary": {"modelRef": "new", "weight": 20}}')
