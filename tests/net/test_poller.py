@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from modelyard.core.checks import Answer
+from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.reasons import Reason
@@ -28,6 +29,11 @@ BAD = Answer(False, Reason.NO_ANSWER, "silent")
 
 def check(name: str, every: float = 30.0) -> McpHandshake:
     return McpHandshake(ServiceAddress("default", name, 8080), "/mcp", 5.0, "1", every=every)
+
+
+def card(name: str) -> AgentCard:
+    """The check with the limits and the schedule that Agents have."""
+    return AgentCard(ServiceAddress("default", name, 8080), "1")
 
 
 class VirtualClock:
@@ -77,7 +83,7 @@ class Network:
         self.limit = inf
         """After how many seconds one that hangs is given up."""
 
-    async def ask(self, check: McpHandshake) -> Answer:
+    async def ask(self, check: McpHandshake | AgentCard) -> Answer:
         name = check.service.name
         self.asked.append((self._clock.time, name))
         self.open += 1
@@ -121,7 +127,8 @@ class World:
         self.clock = VirtualClock()
         self.network = Network(self.clock)
         self.woken: list[tuple[float, Hashable]] = []
-        self.poller = Poller({McpHandshake: self.network.ask}, self._wake, lane_of=_lane, clock=self.clock)
+        answerers = {McpHandshake: self.network.ask, AgentCard: self.network.ask}
+        self.poller = Poller(answerers, self._wake, lane_of=_lane, clock=self.clock)
 
     def _wake(self, reader: Hashable) -> None:
         self.woken.append((self.clock.time, reader))
@@ -270,12 +277,12 @@ async def test_servers_that_hang_do_not_hold_up_the_others_for_long(world: World
     assert world.network.times("a") == [4.0]
 
 
-async def test_of_a_thousand_in_one_lane_a_hundred_hang_and_the_others_are_asked_on_time(world: World) -> None:
+async def test_of_a_thousand_agents_in_one_lane_a_hundred_hang_and_the_others_are_asked_on_time(world: World) -> None:
     world.network.hangs = {f"server-{number}" for number in range(0, 1000, 10)}
-    world.network.limit = 5.0
+    world.network.limit = card("any").timeout
     world.network.answers = dict.fromkeys(world.network.hangs, BAD)
     for number in range(1000):
-        world.poller.look(f"lane/{number}", [check(f"server-{number}")])
+        world.poller.look(f"lane/{number}", [card(f"server-{number}")])
     for step in range(1, 4 * 120):
         await world.clock.pass_until(step / 4)
     friendly = {f"server-{number}" for number in range(1000)} - world.network.hangs
