@@ -18,6 +18,7 @@ AGENT = Kind(
     children=(DEPLOYMENT, SERVICE),
     asks=(AgentCard,),
     conditions=("Available", status.CARD_FETCHED, "Ready"),
+    optional_conditions=(status.FIELDS_IGNORED,),
     status_on_error=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=api.RULES,

@@ -14,6 +14,7 @@ from modelyard.kinds.agent.api import agent_url
 from modelyard.kinds.agent.reads import api_key
 from modelyard.kinds.contract import Named
 from modelyard.kinds.shared import pods
+from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,13 +117,13 @@ def _telemetry(telemetry: Telemetry) -> dict[str, str]:
     if not telemetry.enabled:
         return on
     traces, metrics = telemetry.traces.otlp if telemetry.traces else None, telemetry.metrics
-    collector, page = traces or metrics.otlp, metrics.page
+    used, page = collector(telemetry.traces, metrics), metrics.page
     return {
         **on,
         "A2A_OTEL_TRACES_EXPORTER": "otlp" if traces else "none",
         "A2A_OTEL_METRICS_EXPORTER": "otlp" if metrics.otlp else "prometheus" if page else "none",
-        "A2A_OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint if collector else "",
-        "A2A_OTEL_EXPORTER_OTLP_PROTOCOL": collector.protocol if collector else "",
+        "A2A_OTEL_EXPORTER_OTLP_ENDPOINT": used.endpoint,
+        "A2A_OTEL_EXPORTER_OTLP_PROTOCOL": used.protocol,
         "A2A_OTEL_EXPORTER_PROMETHEUS_HOST": page.host if page else "",
         "A2A_OTEL_EXPORTER_PROMETHEUS_PORT": str(page.port) if page else "",
     }

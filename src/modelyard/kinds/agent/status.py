@@ -1,4 +1,4 @@
-"""The status of an Agent: Available (its pods), CardFetched (the card it publishes) and Ready (both)."""
+"""The status of an Agent: Available (its pods), CardFetched (the card it publishes), Ready, and what is ignored."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelyard.core.conditions import Truth
+from modelyard.core.conditions import Condition, Problem, Truth, failing
+from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.agent.api import AgentStatus, CardReport, service_url
 from modelyard.kinds.agent.reads import card_check
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import readiness, workloads
+from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
-    from modelyard.kinds.agent.api import AgentSpec
+    from modelyard.kinds.agent.api import AgentSpec, Telemetry
     from modelyard.kinds.contract import Object, Seen
 
 Json = dict[str, Any]
 
 CARD_FETCHED = "CardFetched"
+FIELDS_IGNORED = "FieldsIgnored"
 
 
 def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentStatus:
@@ -37,8 +40,33 @@ def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentSt
         url=service_url(agent.meta.name, agent.meta.namespace, agent.spec),
         card=report(answer.value if answer and answer.ok else before),
         checked_template=rollout.template if answer else "",
-        conditions=(pods, card, ready),
+        conditions=(pods, card, ready, *ignored(agent.spec.telemetry)),
     )
+
+
+def ignored(telemetry: Telemetry) -> tuple[Condition, ...]:
+    """Return the condition about exporters that agents do not use; empty: there are none."""
+    named = unused(telemetry) if telemetry.enabled else []
+    if not named:
+        return ()
+    problem = Problem(
+        Reason.FIELD_IGNORED,
+        f"{' and '.join(named)} without effect: an agent has one collector, and sends metrics there or serves them",
+        "remove what has no effect",
+    )
+    return (failing(FIELDS_IGNORED, problem, Truth.TRUE),)
+
+
+def unused(telemetry: Telemetry) -> list[str]:
+    """Return the fields of telemetry that agents do not use."""
+    exporter, used = telemetry.metrics.exporter, collector(telemetry.traces, telemetry.metrics)
+    sent = exporter.otlp if exporter else None
+    found = {
+        "spec.telemetry.metrics.exporter.otlp.endpoint": bool(sent and sent.endpoint not in ("", used.endpoint)),
+        "spec.telemetry.metrics.exporter.otlp.protocol": bool(sent and sent.protocol not in ("", used.protocol)),
+        "spec.telemetry.metrics.exporter.prometheus": bool(sent and exporter and exporter.prometheus),
+    }
+    return [field for field, is_lost in found.items() if is_lost]
 
 
 def report(card: Json) -> CardReport | None:

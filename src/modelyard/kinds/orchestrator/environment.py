@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from modelyard.core.quantities import seconds
 from modelyard.kinds.orchestrator import cli_version
 from modelyard.kinds.shared import pods
+from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +61,11 @@ def _telemetry(telemetry: Telemetry) -> dict[str, str]:
     on = {"INFER_TELEMETRY_ENABLED": _switch(telemetry.enabled)}
     if not telemetry.enabled:
         return on
-    collectors = (telemetry.traces.otlp if telemetry.traces else None, telemetry.metrics.otlp)
-    endpoint = next((each.endpoint for each in collectors if each and each.endpoint), "")
     port = telemetry.receiver_port
     return {
         **on,
         "INFER_TELEMETRY_RECEIVER_ADDRESS": f"0.0.0.0:{port}" if port else "",
-        "INFER_TELEMETRY_OTLP_ENDPOINT": endpoint,
+        "INFER_TELEMETRY_OTLP_ENDPOINT": collector(telemetry.traces, telemetry.metrics).endpoint,
     }
 
 

@@ -10,6 +10,7 @@ from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator.api import OrchestratorStatus
 from modelyard.kinds.shared import readiness, workloads
+from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -96,9 +97,11 @@ def ignored(telemetry: Telemetry) -> tuple[Condition, ...]:
 def unused(telemetry: Telemetry) -> list[str]:
     """Return the fields of telemetry that the CLI has no use for."""
     metrics, traces = telemetry.metrics, telemetry.traces.otlp if telemetry.traces else None
+    used = collector(telemetry.traces, metrics).endpoint
     found = {
         "spec.telemetry.metrics.enabled": metrics.enabled,
         "spec.telemetry.metrics.exporter.prometheus": bool(metrics.exporter and metrics.exporter.prometheus),
+        "spec.telemetry.metrics.exporter.otlp.endpoint": bool(metrics.otlp and metrics.otlp.endpoint not in ("", used)),
         "spec.telemetry.metrics.exporter.otlp.protocol": bool(metrics.otlp and metrics.otlp.protocol == _GRPC),
         "spec.telemetry.traces.exporter.otlp.protocol": bool(traces and traces.protocol == _GRPC),
     }

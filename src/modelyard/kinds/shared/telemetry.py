@@ -70,3 +70,9 @@ class Traces(Struct, frozen=True, rename="camel"):
     def otlp(self) -> Otlp | None:
         """The collector of traces; None: they are not sent."""
         return self.exporter.otlp if self.exporter else None
+
+
+def collector(traces: Traces | None, metrics: Metrics) -> Otlp:
+    """Return the one collector that a program sends to, that of traces first; empty fields: none is named."""
+    asked = [each for each in (traces.otlp if traces else None, metrics.otlp) if each]
+    return next((each for each in asked if each.endpoint), next(iter(asked), Otlp()))
