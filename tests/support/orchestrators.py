@@ -48,7 +48,8 @@ async def create_token(admin: RawClient, namespace: str, name: str = SECRET, tok
 async def create(admin: RawClient, namespace: str, name: str = "helper", **spec: Any) -> Json:
     """Store an Orchestrator, and a token of its own before it."""
     secret = f"bot-of-{name}"
-    await create_token(admin, namespace, secret, f"canary-token-of-{name}")
+    # Of two namespaces with one token, the younger would wait.
+    await create_token(admin, namespace, secret, f"canary-token-of-{namespace}-{name}")
     return await admin.create(ORCHESTRATOR.resource.path(namespace), orchestrator(namespace, name, secret, **spec))
 
 
