@@ -31,10 +31,6 @@ pytestmark = pytest.mark.usefixtures("standing_operator")
 
 Json = dict[str, Any]
 
-WITHDRAWN_SECONDS = 15.0
-"""The endpoint of a host that is killed is gone within this time."""
-RETURN_SECONDS = 60.0
-"""A host that returns is believed half a minute after it was found gone, so that one that flaps changes nothing."""
 REST_SECONDS = 30.0
 """Long enough for several probes of each host."""
 
@@ -123,28 +119,6 @@ async def test_kubectl_shows_and_scales_it(
     head, *rows = (await kubectl("get", "ihost", "-n", namespace)).splitlines()
     assert head.split() == ["NAME", "ENDPOINT", "READY", "MODELS", "FREE", "AGE"]
     assert [row.split()[0] for row in rows] == ["host-0", "host-1", "host-2"]
-
-
-async def test_a_host_that_is_killed_is_withdrawn_and_replaced_and_its_surplus_is_unloaded_when_it_returns(
-    admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
-) -> None:
-    await join(admin, namespace, daemons)
-    await create_model(admin, namespace, replicas=2)
-    found = await until_ready(recorder, namespace)
-    first, second = (int(one["host"].removeprefix("host-")) for one in found["status"]["placements"])
-    (spare,) = {0, 1, 2} - {first, second}
-    began = asyncio.get_running_loop().time()
-    await daemons[first].stop()
-    await recorder.until(lambda: not endpoints(recorder, namespace).get(f"198.41.0.{first + 1}"), WITHDRAWN_SECONDS)
-    assert asyncio.get_running_loop().time() - began < WITHDRAWN_SECONDS
-    wanted = {f"198.41.0.{number + 1}": True for number in (second, spare)}
-    await recorder.until(lambda: endpoints(recorder, namespace) == wanted)
-    assert (daemons[second].asked, daemons[spare].asked) == (["load org/qwen"], ["load org/qwen"])
-    await daemons[first].start()
-    await until(lambda: daemons[first].asked == ["load org/qwen", "unload org/qwen"], RETURN_SECONDS)
-    await until_ready(recorder, namespace)
-    assert endpoints(recorder, namespace) == wanted
-    assert (daemons[second].asked, daemons[spare].asked) == (["load org/qwen"], ["load org/qwen"])
 
 
 async def test_at_rest_hosts_are_probed_and_nothing_is_written(

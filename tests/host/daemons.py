@@ -55,13 +55,21 @@ class Answer:
 class Daemon:
     """One state folder, and the `modelyard host` that runs in it. With `trust` it is called by HTTPS."""
 
-    def __init__(self, folder: Path, *options: str, trust: ssl.SSLContext | None = None, makes_token: bool = False):
-        self.folder, self._trust = folder, trust
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        trust: ssl.SSLContext | None = None,
+        makes_token: bool = False,
+        address: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.folder, self.address, self._trust = folder, address, trust
         self._options = options if makes_token else (f"--token-file={folder / 'token'}", *options)
         self.state = folder / "state"
         self.log = folder / "log"
-        (self.port,) = free_ports(1)
-        self.url = f"{'https' if trust else 'http'}://127.0.0.1:{self.port}"
+        self.port = port or free_ports(1)[0]
+        self.url = f"{'https' if trust else 'http'}://{address}:{self.port}"
         self._process: asyncio.subprocess.Process | None = None
         folder.mkdir(exist_ok=True, parents=True)
         (folder / "token").write_text(f"{TOKEN}\n")
@@ -77,7 +85,7 @@ class Daemon:
         return sorted(pids_with(mark(self.state)))
 
     async def start(self) -> None:
-        words = (f"--listen=127.0.0.1:{self.port}", f"--dir={self.state}", f"--allow-root={DATA}")
+        words = (f"--listen={self.address}:{self.port}", f"--dir={self.state}", f"--allow-root={DATA}")
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "modelyard", "host", *words, *self._options),
@@ -159,8 +167,8 @@ def said(answer: Answer) -> str:
 async def running(folder: Path, *options: str, **more: Any) -> AsyncIterator[Daemon]:
     """Run a daemon while the block lasts, and see that it leaves no process behind."""
     daemon = Daemon(folder, *options, **more)
-    await daemon.start()
     try:
+        await daemon.start()
         yield daemon
     finally:
         await daemon.end()

@@ -12,20 +12,20 @@ from xdist.scheduler import LoadScopeScheduling
 _MOST: Final = 8
 """Each process starts a control plane of its own, which costs 10 s of CPU and 500 MB."""
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
-_KILLED: Final = "tests/e2e/test_killed.py"
+_ALONE: Final = ("tests/e2e/test_killed.py", "tests/e2e/test_fleet.py")
 _LONGEST_FIRST: Final = ("e2e", "faults", "api", "local")
 
 
 class Shares(LoadScopeScheduling):
     """Hands out tests by file, because most fixtures that cost something are shared by a file.
 
-    Exceptions: `e2e` shares one machine that is up, but for the file whose machines are killed; and tests of faults
-    share nothing but the cluster.
+    Exceptions: `e2e` shares one machine that is up, but for the files that start machines of their own; and tests of
+    faults share nothing but the cluster.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         folder, file = folder_of(nodeid), nodeid.partition("::")[0]
-        if folder == "e2e" and file != _KILLED:
+        if folder == "e2e" and file not in _ALONE:
             return folder
         return nodeid.partition("[")[0] if folder == "faults" else file
 

@@ -1,0 +1,30 @@
+"""A network of its own for a process: with its own loopback device, which may have any addresses."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UNSHARE = ("unshare", "-rn")
+"""Runs a command in a network of its own, as its administrator. An ordinary user needs user namespaces for it."""
+REFUSED = (
+    "this test needs a network namespace, which this system refuses: run it as root, or allow user namespaces "
+    "(user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns)"
+)
+
+_SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916
+_UP = 1
+
+
+def bring_up(addresses: Iterable[str]) -> None:
+    """Bring loopback up, with these IPv4 addresses besides 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14x", b"lo", _UP))
+        for number, address in enumerate(addresses):
+            request = struct.pack("16sHH4s8x", f"lo:{number}".encode(), socket.AF_INET, 0, socket.inet_aton(address))
+            fcntl.ioctl(any_socket, _SET_ADDRESS, request)
