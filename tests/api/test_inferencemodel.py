@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
+from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.local.raw_client import RawClientError
 from tests.kinds.cases import ALL_CASES
 from tests.support.fleets import ADDRESS, HOSTS, MODELS, create_host, create_model, is_ready, slice_name, until_ready
 from tests.support.hostdaemon import HostDaemon
-from tests.support.mcps import says
+from tests.support.mcps import condition, says
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -149,6 +149,36 @@ async def test_a_service_that_is_not_ours_is_left_alone_and_gets_no_endpoints(
     await create_model(admin, namespace)
     await recorder.wait_for(MODELS, namespace, "qwen", says("NameConflict"))
     assert (endpoints(recorder, namespace), daemons[0].asked) == ({}, [])
+
+
+async def test_a_selector_that_is_added_to_its_service_and_an_edit_of_its_slice_are_undone(
+    admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
+) -> None:
+    await create_host(admin, namespace, "studio", daemons[0].port)
+    await create_model(admin, namespace)
+    await until_ready(recorder, namespace)
+    service, part = SERVICE.path(namespace, "qwen"), slice_name(port=daemons[0].port)
+    added = await admin.patch(service, {"spec": {"selector": {"app": "something-else"}}})
+    await recorder.wait_for_later(added, SERVICE, lambda item: "selector" not in item["spec"])
+    before = recorder.now(ENDPOINT_SLICE, namespace, part)
+    assert before
+    theirs = [{"addresses": ["198.41.0.66"], "conditions": {"ready": True}}]
+    edited = await admin.patch(ENDPOINT_SLICE.path(namespace, part), {"endpoints": theirs})
+    await recorder.wait_for_later(edited, ENDPOINT_SLICE, lambda item: item["endpoints"] == before["endpoints"])
+    await admin.delete(ENDPOINT_SLICE.path(namespace, part))
+    await recorder.until(lambda: recorder.created(ENDPOINT_SLICE)[part] == 2)
+    assert endpoints(recorder, namespace)[ADDRESS]
+    assert daemons[0].asked == ["load org/qwen"]
+
+
+async def test_endpoints_of_another_client_with_the_name_of_its_service_are_warned_of(
+    admin: RawClient, namespace: str, recorder: Recorder, daemons: list[HostDaemon]
+) -> None:
+    await admin.create(ENDPOINTS.path(namespace), {"metadata": {"name": "qwen"}, "subsets": []})
+    await create_host(admin, namespace, "studio", daemons[0].port)
+    await create_model(admin, namespace)
+    found = await until_ready(recorder, namespace)
+    assert condition(found, "ForeignEndpoints")["reason"] == "NameConflict"
 
 
 async def test_a_service_that_becomes_headless_is_made_anew(

@@ -103,8 +103,8 @@ def _inside(expression: str, step: str | int) -> str:
         return "*any"
     if isinstance(step, int):
         return "*" + expression.partition("]")[2]
-    if expression.startswith("{}"):
-        return "*" + expression.removeprefix("{}")
+    if expression.startswith("{"):
+        return "*" + expression.partition("}")[2]
     return FIELDS[expression].get(step, "")
 
 

@@ -67,6 +67,8 @@ def route(**spec: Any) -> Any:
         pytest.param(server(ports=[]), server(), id="an empty list is dropped"),
         pytest.param(server(ports=[]), server(ports=None), id="or becomes null"),
         pytest.param(pod(nodeSelector={}), pod(), id="an empty map is dropped"),
+        pytest.param(service(selector={}), service(), id="also one that has one owner"),
+        pytest.param(pod(nodeSelector={"a": "1"}), pod(nodeSelector={"a": "1", "b": "2"}), id="admission adds to some"),
         pytest.param(server(resources={}), server(), id="an empty struct that is no pointer is dropped"),
         pytest.param(server(resources={"limits": {}}), server(), id="also one that holds only zeros"),
         pytest.param(pod(hostUsers=None), pod(), id="a null is dropped, even that of a pointer"),
@@ -173,6 +175,11 @@ def test_nothing_to_do(wanted: Any, live: Any):
             id="a limit of zero",
         ),
         pytest.param(labelled(a="1000m"), labelled(a="1"), "metadata.labels.a", id="text that looks like a quantity"),
+        pytest.param(service(selector={}), service(selector={"a": "1"}), "spec.selector.a", id="a selector of nothing"),
+        pytest.param(
+            service(selector={"a": "1"}), service(selector={"a": "1", "b": "2"}), "spec.selector.b", id="that grew"
+        ),
+        pytest.param(service(selector={"a": "1"}), service(), "spec.selector", id="that is gone"),
         pytest.param(
             server(env=[{"name": "a", "value": "1"}]),
             server(env=[]),
@@ -263,8 +270,8 @@ def values(draw: st.DrawFn, expression: str, depth: int = 0) -> Any:
     if expression.startswith("["):
         keys, _, items = expression.removeprefix("[").partition("]")
         return draw(lists(keys, items, depth))
-    if expression.startswith("{}"):
-        inner = values(expression.removeprefix("{}"), depth)
+    if expression.startswith("{"):
+        inner = values(expression.partition("}")[2], depth)
         return draw(st.dictionaries(NAMES, inner, max_size=2))
     fields = {"scalar": "", **(FIELDS[expression] if depth < DEEPEST else {})}
     chosen = draw(st.lists(st.sampled_from(sorted(fields)), unique=True, max_size=3))

@@ -46,6 +46,11 @@ def table(pointers: tuple[str, ...] = (), more: dict[str, Any] | None = None, **
         pytest.param(
             {"type": "object", "additionalProperties": {"$ref": REF + QUANTITY}}, "{}quantity", id="of quantities"
         ),
+        pytest.param(
+            {"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-map-type": "atomic"},
+            "{whole}",
+            id="a map with one owner",
+        ),
         pytest.param({"type": "array", "items": {"type": "string"}}, "[]", id="a list"),
         pytest.param(
             {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}, "[set]", id="a set"

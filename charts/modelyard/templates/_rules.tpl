@@ -17,18 +17,19 @@
 - apiGroups:
   - ''
   resources:
+  - endpoints
+  - pods/log
+  - secrets
+  verbs:
+  - get
+- apiGroups:
+  - ''
+  resources:
   - nodes
   - pods
   verbs:
   - list
   - watch
-- apiGroups:
-  - ''
-  resources:
-  - pods/log
-  - secrets
-  verbs:
-  - get
 - apiGroups:
   - ai.example.com
   resources:
@@ -235,17 +236,18 @@
 - apiGroups:
   - ''
   resources:
-  - pods
-  verbs:
-  - list
-  - watch
-- apiGroups:
-  - ''
-  resources:
+  - endpoints
   - pods/log
   - secrets
   verbs:
   - get
+- apiGroups:
+  - ''
+  resources:
+  - pods
+  verbs:
+  - list
+  - watch
 - apiGroups:
   - ai.example.com
   resources:

@@ -8,6 +8,7 @@ zeros it drops is a matter of the field's type, so the comparison follows the se
     a pointer            zero is a statement: `ready: false` is not the same as no `ready`
     any other field      zero, false, empty and absent are the same
     an entry of a map    always a statement: the label `a: ""` is not the same as no label
+    a map as a whole     nothing may be added where it has one owner, as to the selector of a Service
     a custom resource    has no Go type: the server keeps all that its schema knows, zeros too
 
 Of a custom resource, lists are compared whole: its schema, which may give them keys, is not known here.
@@ -115,6 +116,18 @@ class _Mapping(Struct, frozen=True):
         return wanted is None or next(self.differences(wanted, {}), None) is None
 
 
+class _WholeMap(_Mapping, frozen=True):
+    """A map that has one owner: nothing may be added to it."""
+
+    def differences(self, wanted: Any, live: Any) -> Iterator[str]:
+        yield from super().differences(wanted, live)
+        if isinstance(wanted, dict) and isinstance(live, dict):
+            yield from (f".{name}" for name in sorted(live.keys() - wanted.keys()))
+
+    def is_zero(self, wanted: Any) -> bool:
+        return not wanted
+
+
 class _WholeList(Struct, frozen=True):
     """A list that has one owner: nothing may be added to it, and the order counts."""
 
@@ -216,8 +229,9 @@ def _type(expression: str, *, shared: bool = True) -> _Type:
     if expression.startswith("["):
         keys, _, items = expression.removeprefix("[").partition("]")
         return _list(keys, items, shared=shared)
-    if expression.startswith("{}"):
-        return _Mapping({}, _Field(_type(expression.removeprefix("{}"), shared=shared), keeps_zero=True))
+    if expression.startswith("{"):
+        whole, _, held = expression.removeprefix("{").partition("}")
+        return (_WholeMap if whole else _Mapping)({}, _Field(_type(held, shared=shared), keeps_zero=True))
     if expression in _PRIMITIVES:
         return _PRIMITIVES[expression]
     fields = {name: _field(inner, shared=shared) for name, inner in FIELDS[expression].items()}

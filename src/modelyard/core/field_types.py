@@ -3,7 +3,8 @@
 A type lists its fields, but for plain scalars:
 
     *          a Go pointer: the API server keeps a zero that was written
-    {}         a map
+    {}         a map to which others may add
+    {whole}    a map that is replaced as a whole
     []         a list that is replaced as a whole
     [a,b=B]    a list with keys; B stands for a b that is left out
     [set]      a list without keys to which others may add
@@ -156,7 +157,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "core.v1.ServiceAccount": {"automountServiceAccountToken": "*", "imagePullSecrets": "[]core.v1.LocalObjectReference", "metadata": "meta.v1.ObjectMeta", "secrets": "[name]core.v1.ObjectReference"},
     "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": "*"},
     "core.v1.ServicePort": {"appProtocol": "*"},
-    "core.v1.ServiceSpec": {"allocateLoadBalancerNodePorts": "*", "clusterIPs": "[]", "externalIPs": "[]", "internalTrafficPolicy": "*", "ipFamilies": "[]", "ipFamilyPolicy": "*", "loadBalancerClass": "*", "loadBalancerSourceRanges": "[]", "ports": "[port,protocol=TCP]core.v1.ServicePort", "selector": "{}", "sessionAffinityConfig": "*core.v1.SessionAffinityConfig", "trafficDistribution": "*"},
+    "core.v1.ServiceSpec": {"allocateLoadBalancerNodePorts": "*", "clusterIPs": "[]", "externalIPs": "[]", "internalTrafficPolicy": "*", "ipFamilies": "[]", "ipFamilyPolicy": "*", "loadBalancerClass": "*", "loadBalancerSourceRanges": "[]", "ports": "[port,protocol=TCP]core.v1.ServicePort", "selector": "{whole}", "sessionAffinityConfig": "*core.v1.SessionAffinityConfig", "trafficDistribution": "*"},
     "core.v1.SessionAffinityConfig": {"clientIP": "*core.v1.ClientIPConfig"},
     "core.v1.SleepAction": {},
     "core.v1.StorageOSVolumeSource": {"secretRef": "*core.v1.LocalObjectReference"},

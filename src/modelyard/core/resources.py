@@ -62,6 +62,8 @@ class Ref(Struct, frozen=True):
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments", scalable=True)
 SERVICE = Resource("", "v1", "Service", "services")
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+# The forerunner of EndpointSlices: its controller copies an object of it into slices of the Service of its name.
+ENDPOINTS = Resource("", "v1", "Endpoints", "endpoints", by_name=True)
 POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets", by_name=True)
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", by_name=True)

@@ -1,7 +1,7 @@
 """InferenceModel: a model that machines outside the cluster serve, under one DNS name of the cluster."""
 
 from modelyard.core.hosts import LoadModel, UnloadModel
-from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
+from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferencehost.api import RESOURCE as INFERENCE_HOST
 from modelyard.kinds.inferencemodel import api, decide, plan, reads, status
@@ -18,12 +18,12 @@ INFERENCE_MODEL = Kind(
     plan=plan.plan,
     finalize=plan.finalize,
     summarise=status.summarise,
-    looks_at=(INFERENCE_HOST, api.RESOURCE),
+    looks_at=(INFERENCE_HOST, api.RESOURCE, ENDPOINTS),
     children=(SERVICE, ENDPOINT_SLICE),
     deletes=(SERVICE, ENDPOINT_SLICE),
     calls=(LoadModel, UnloadModel),
     conditions=("Placed", "Ready"),
-    optional_conditions=("LoadFailed", "ProbeSuspect", "DrainBlocked"),
+    optional_conditions=("LoadFailed", "ProbeSuspect", "DrainBlocked", "ForeignEndpoints"),
     columns=api.COLUMNS,
     rules=api.RULES,
     scale=True,

@@ -73,6 +73,8 @@ def service(model: Object[InferenceModelSpec]) -> Child:
     spec = {
         "type": "ClusterIP",
         **({"clusterIP": HEADLESS} if model.spec.headless else {}),
+        # Stated, although it is empty: a selector that another client adds is ours to remove only then.
+        "selector": {},
         "ipFamilyPolicy": "PreferDualStack",
         "ports": [
             {"name": _PORT_NAME, "port": model.spec.port, "protocol": "TCP", "targetPort": model.spec.port},

@@ -9,6 +9,7 @@ from modelyard.core.plan import Plan, RequeueAfter
 from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.endpoints import HEADLESS, endpoints, families, service, slices
+from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LEAVE_SECONDS: Final = 300.0
 """A host that is gone for good must not keep the object for ever."""
 
+_FOREIGN: Final = RequeueAfter(60.0, "Endpoints of another client are looked for again; no watch tells of them")
 _ANEW: Final = RequeueAfter(0.0, "the Service is made anew, because its clusterIP cannot change")
 
 
@@ -35,7 +37,7 @@ def plan(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> P
         apply=(service(model), *wanted),
         delete=_obsolete(seen, wanted),
         calls=(*decision.unloads, *decision.loads),
-        requeue_after=decision.requeue_after,
+        requeue_after=_next_look(model, seen, decision),
     )
 
 
@@ -55,6 +57,11 @@ def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) 
         calls=decision.unloads,
         requeue_after=RequeueAfter(min(left, later.seconds if later else left), "hosts unload, or are given up"),
     )
+
+
+def _next_look(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> RequeueAfter | None:
+    waits = [decision.requeue_after, _FOREIGN if has_foreign_endpoints(model, seen) else None]
+    return min(filter(None, waits), key=lambda wait: wait.seconds, default=None)
 
 
 def _is_headless(stored: Stored) -> bool:

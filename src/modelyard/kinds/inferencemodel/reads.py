@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
-from modelyard.kinds.contract import Every, Owned
+from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
+from modelyard.kinds.contract import Every, Named, Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE, Assignment, Memory, PendingUnload
 from modelyard.kinds.inferencemodel.hosts import hosts
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.inferencemodel.api import InferenceModelSpec
+
+_NOT_COPIED: Final = "endpointslice.kubernetes.io/skip-mirror"
 
 
 class Held(Struct, frozen=True):
@@ -31,8 +33,15 @@ def reads(model: Object[InferenceModelSpec], _seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status depend on."""
     yield Owned(SERVICE)
     yield Owned(ENDPOINT_SLICE)
+    yield Named(ENDPOINTS, model.meta.name)
     yield hosts(model.meta.namespace)
     yield held(model.meta.namespace)
+
+
+def has_foreign_endpoints(model: Object[InferenceModelSpec], seen: Seen) -> bool:
+    """Return whether Kubernetes copies an Endpoints object of another client into slices of our Service."""
+    found = seen.one(Named(ENDPOINTS, model.meta.name))
+    return found is not None and found.meta.label(_NOT_COPIED) != "true"
 
 
 def held(namespace: str) -> Every[Held]:

@@ -14,6 +14,7 @@ from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, Placement, State
 from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
 from modelyard.kinds.inferencemodel.placement import Refusal
+from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
 from modelyard.kinds.inferencemodel.scene import shown_before
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def summarise(
             placed,
             is_ready(model, outcome, decision, replicas, placed),
             *warnings(decision, replicas),
+            *([failing("ForeignEndpoints", _foreign(model), Truth.TRUE)] if has_foreign_endpoints(model, seen) else []),
         ),
     )
 
@@ -165,6 +167,13 @@ def unloading_text(decision: Decision) -> str:
     silent = [name for name in left if not decision.hosts[name].answers]
     remark = f"; {', '.join(silent)} does not answer, so unload it there by hand if it never does" if silent else ""
     return f"the model is being unloaded from {', '.join(left) or 'its hosts'}{remark}"
+
+
+def _foreign(model: Object[InferenceModelSpec]) -> Problem:
+    wrong = (
+        f"Endpoints {model.meta.name} has the name of the Service, so Kubernetes sends requests to its addresses, too"
+    )
+    return Problem(Reason.NAME_CONFLICT, wrong, "delete it, unless that is wanted")
 
 
 _MORE_ROOM = "add a host, or make room on one"
