@@ -21,6 +21,7 @@ _SUFFIXES: Final = {
     **{suffix: Fraction(1000 ** (power + 1)) for power, suffix in enumerate("kMGTPE")},
     **{f"{suffix}i": Fraction(1024 ** (power + 1)) for power, suffix in enumerate("KMGTPE")},
 }
+_MEBI: Final = 1024 * 1024
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -33,6 +34,11 @@ def quantity(text: str | int | float) -> Fraction:
     if suffix in _SUFFIXES:
         return Fraction(number) * _SUFFIXES[suffix]
     return Fraction(number) * Fraction(10) ** int(suffix[1:])
+
+
+def mebibytes(amount: int) -> str:
+    """Return an amount of bytes as a quantity, rounded down to `Mi`."""
+    return f"{amount // _MEBI}Mi"
 
 
 def seconds(duration: str) -> float:

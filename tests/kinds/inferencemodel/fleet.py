@@ -118,6 +118,10 @@ class Fleet:
         """Remove an object without its finalizer."""
         del self.stored[kind.resource, Key("default", name)]
 
+    def change_leader(self) -> None:
+        """Forget what came of the calls: another operator knows only what is stored."""
+        self.results.clear()
+
     def settle(self, seconds: float = 0.0, steps: int = 1) -> None:
         """Let time pass, in equal steps, and after each reconcile everything until nothing changes."""
         for _ in range(steps):

@@ -306,6 +306,7 @@ def test_a_model_that_is_too_big_is_never_asked_for(fleet: Fleet):
     fleet.model(memory="64Gi")
     fleet.settle()
     assert (fleet.condition("Placed")["reason"], fleet.asked()) == ("InsufficientMemory", [])
+    assert "1 short of memory; a replica takes 65536Mi" in fleet.condition("Placed")["message"]
 
 
 def test_a_load_that_fails_is_repeated_ever_more_slowly_and_then_tried_elsewhere(fleet: Fleet):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from modelyard.core.checks import Answer
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
 from modelyard.core.hosts import HostReport
-from modelyard.core.quantities import quantity
+from modelyard.core.quantities import mebibytes, quantity
 from modelyard.core.reasons import Reason
 from modelyard.kinds.inferencehost.api import InferenceHostStatus, Loaded, Memory, Phase, is_routable
 from modelyard.kinds.inferencehost.reads import claims_on, places, probe
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferencehost.api import InferenceHostSpec
 
-_MIB = 1024 * 1024
 _NO_SECRET = frozenset({Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING, Reason.FORBIDDEN, Reason.API_UNAVAILABLE})
 """Why the host could not even be asked."""
 
@@ -90,11 +89,6 @@ def chosen_address(addresses: tuple[str, ...], before: str) -> str:
     if before in usable:
         return before
     return min(usable, key=lambda one: (ip_address(one).version, ip_address(one)), default="")
-
-
-def mebibytes(amount: int) -> str:
-    """Return an amount of memory as a quantity."""
-    return f"{amount // _MIB}Mi"
 
 
 def allocated(host: Object[InferenceHostSpec], seen: Seen) -> str:

@@ -54,6 +54,8 @@ class Decision(Struct, frozen=True):
     """All replicas, sorted by host."""
     hosts: Mapping[str, Host] = {}
     verdict: Verdict = Verdict()
+    need: int = 0
+    """The bytes that a replica takes; 0: not known."""
     loads: tuple[LoadModel, ...] = ()
     unloads: tuple[UnloadModel, ...] = ()
     finishing: tuple[PendingUnload, ...] = ()
@@ -201,6 +203,7 @@ def _acting(scene: Scene, memory: Memory, replicas: tuple[Replica, ...], verdict
         replicas=replicas,
         hosts=scene.hosts,
         verdict=verdict,
+        need=scene.need(),
         # After the unload: a host may not have the memory for both.
         loads=tuple(
             _load(scene, one.assignment, failure_of(memory, one.assignment))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.quantities import mebibytes
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
 from modelyard.core.times import timestamp
@@ -102,8 +103,9 @@ def shortage(decision: Decision, chosen: int, wanted: int) -> Problem:
     others = f"; of the other hosts {', '.join(counted)}" if counted else "; there is no other host"
     message = f"{chosen} of {wanted} replicas have a host{others}"
     if refused and set(refused) <= _ROOM:
+        takes = f"; a replica takes {mebibytes(decision.need)}" if decision.need else ""
         remedy = "add a host with more memory, or set spec.memory if the model takes less"
-        return Problem(Reason.INSUFFICIENT_MEMORY, message, remedy)
+        return Problem(Reason.INSUFFICIENT_MEMORY, f"{message}{takes}", remedy)
     if Refusal.UNASKED in refused:
         # Created together with the model, a host is no shortage yet.
         return Problem(Reason.WAITING_FOR_ANSWER, message, "if that lasts, see the conditions of the InferenceHosts")
