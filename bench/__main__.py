@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import uvloop
 
+from bench.fleet import fleet
 from bench.host import host
 from bench.objects import SUBJECTS
 from bench.report import Row, table
@@ -26,6 +27,7 @@ WHOLES: Final[dict[str, tuple[str, Callable[[float], Coroutine[None, None, list[
     "up": ("one machine", up),
     "router": ("the router of a canary", lambda _: router()),
     "host": ("the host daemon", lambda _: host()),
+    "fleet": ("a fleet of hosts", fleet),
 }
 """The sections that have no subject: their titles, and what measures them, for so many seconds at rest."""
 

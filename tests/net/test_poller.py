@@ -17,7 +17,9 @@ from modelyard.core.checks import Answer
 from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.mcp_handshake import McpHandshake
 from modelyard.core.checks.service_address import ServiceAddress
+from modelyard.core.hosts import HostAddress, HostProbe
 from modelyard.core.reasons import Reason
+from modelyard.net.hosts.hosts import PROBE_SECONDS
 from modelyard.net.poller import MAX_ACTIVE, MAX_OPEN, MAX_OPEN_PER_LANE, Poller, SystemClock
 
 if TYPE_CHECKING:
@@ -293,6 +295,22 @@ async def test_of_a_thousand_agents_in_one_lane_a_hundred_hang_and_the_others_ar
     assert len(pauses) >= 2 * len(friendly)
     assert max(asked[name][0] for name in friendly) < 15
     assert max(pauses) < 30 + 5
+
+
+async def test_of_two_hundred_hosts_twenty_hang_and_the_others_are_probed_on_time(world: World) -> None:
+    every, names = HostProbe(HostAddress("default", "")).every, [f"host-{number}" for number in range(200)]
+    world.network.hangs = set(names[:20])
+    world.network.limit = PROBE_SECONDS
+    world.network.answers = dict.fromkeys(world.network.hangs, BAD)
+    for name in names:
+        world.poller.look(f"lane/{name}", [check(name, every)])
+    for step in range(1, 4 * 120):
+        await world.clock.pass_until(step / 4)
+    probes = Counter(name for when, name in world.network.asked if when >= 10)
+    pauses = [later - earlier for name in names[20:] for earlier, later in pairwise(world.network.times(name))]
+    assert min(probes[name] for name in names[20:]) >= 110 / every - 1
+    assert max(pauses) <= every + 1
+    assert {reader for when, reader in world.woken if when > 20} == set()
 
 
 async def test_however_many_hang_only_so_many_are_open(world: World) -> None:
