@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ NOT_PUBLIC: Final[tuple[Network, ...]] = tuple(map(ip_network, _NOT_PUBLIC))
 """The networks of homes, offices, clusters and tailnets, and this machine: they may call unless told otherwise."""
 
 _SCHEME: Final = "bearer "
+_CLIENTS: Final = 1024
 
 
 class TokenUnreadable(ModelyardError):
@@ -37,6 +39,8 @@ class Access:
 
     def __init__(self, networks: tuple[Network, ...], token_file: Path) -> None:
         self._networks, self._token_file = networks, token_file
+        # The same few clients ask all the time.
+        self._is_allowed = lru_cache(_CLIENTS)(self._is_of_network)
 
     def check_network(self, remote: str | None) -> None:
         """Refuse a client of a network that is not allowed."""
@@ -54,7 +58,7 @@ class Access:
             message = "the bearer token is missing or wrong; `modelyard host join` prints the right one"
             raise Refusal(HTTPStatus.UNAUTHORIZED, Code.UNAUTHORIZED, message)
 
-    def _is_allowed(self, remote: str) -> bool:
+    def _is_of_network(self, remote: str) -> bool:
         address = ip_address(remote)
         # An IPv4 client of a socket for both versions.
         plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -96,7 +96,6 @@ async def _serve(settings: HostSettings, machine: Machine, stop: asyncio.Event, 
         with suppress(asyncio.CancelledError):
             await watching
         await models.stop()
-        await proxy.close()
 
 
 @asynccontextmanager

@@ -7,33 +7,32 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
-from modelyard.host.engines import HOST
+from modelyard.host.engine_request import engine_answer
 from modelyard.host.refusals import Refusal, bad_request
 from modelyard.host.wire import Code, State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
+    from modelyard.host.engine_request import EngineAnswer, Header
     from modelyard.host.metrics import HostMetrics
     from modelyard.host.model_worker import ModelWorker
     from modelyard.host.models import Models
 
 _HOP_BY_HOP: Final = frozenset(
-    ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-     "upgrade", "host", "content-length", "expect")
+    (b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+     b"transfer-encoding", b"upgrade", b"host", b"content-length", b"expect")
 )  # fmt: skip
 """What belongs to one connection only, or is written anew for the next one."""
-_PATIENCE: Final = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
 _RETRY_SECONDS: Final = 5
-_LARGE: Final = 2**20
 
 
 class _Names(Struct, frozen=True):
@@ -45,14 +44,6 @@ class Proxy:
 
     def __init__(self, models: Models, metrics: HostMetrics) -> None:
         self._models, self._metrics = models, metrics
-        # No connection is used twice. llama.cpp gives each one a thread, and has few: idle ones would hold up requests
-        # that wait. And an engine may close an idle one as the next request is sent, which cannot be repeated safely.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, timeout=_PATIENCE)
-
-    async def close(self) -> None:
-        """Close the connections to engines."""
-        await self._session.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request with what the engine of its model answers; `Refusal` when that cannot be asked."""
@@ -75,23 +66,22 @@ class Proxy:
     async def _pass_on(
         self, request: web.Request, body: bytes, worker: ModelWorker, began: float
     ) -> web.StreamResponse:
-        url = f"http://{HOST}:{worker.port}{request.rel_url}"
+        headers = _passed(request.raw_headers)
         try:
-            async with self._session.request(
-                request.method, url, data=_payload(body), headers=_passed(request.headers), allow_redirects=False
-            ) as answer:
+            async with engine_answer(worker.port, request.method, str(request.rel_url), headers, body) as answer:
                 self._metrics.answered(worker.id, answer.status, time.monotonic() - began)
                 return await _relay(request, answer)
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, HttpProcessingError) as error:
             raise _not_ready(worker) from error
 
 
-async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
-    response.content_length = answer.content_length
+async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamResponse:
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _passed(answer.headers)]
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    response.content_length = answer.length
     await response.prepare(request)
     try:
-        async for piece in answer.content.iter_any():
+        async for piece in answer.body.iter_any():
             await response.write(piece)
         await response.write_eof()
     except aiohttp.ClientError:
@@ -101,13 +91,8 @@ async def _relay(request: web.Request, answer: aiohttp.ClientResponse) -> web.St
     return response
 
 
-def _payload(body: bytes) -> bytes | BytesIO:
-    # A large one as a file, which is sent piece by piece: it must not hold up the streams of others.
-    return body if len(body) <= _LARGE else BytesIO(body)
-
-
-def _passed(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP]
+def _passed(headers: Iterable[Header]) -> list[Header]:
+    return [header for header in headers if header[0].lower() not in _HOP_BY_HOP]
 
 
 def _named_model(body: bytes) -> str:
