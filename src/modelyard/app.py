@@ -69,7 +69,7 @@ def run(settings: Settings, connection: Connection, locate: Locate = in_cluster)
 
 async def _run(settings: Settings, connection: Connection, locate: Locate, hosts: Permitted) -> None:
     async with resolver() as resolve:
-        await _operate(settings, connection, locate, Guard(resolve, hosts))
+        await _operate(settings, connection, locate, Guard(resolve, hosts, api_server=connection.server))
 
 
 async def _operate(settings: Settings, connection: Connection, locate: Locate, guard: Guard) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from modelyard.net.addresses import Permitted, permitted
 from modelyard.net.dns import resolver
@@ -113,6 +114,28 @@ async def test_one_forbidden_address_among_several_is_enough_to_refuse() -> None
     async with serving(site.handle) as port:
         failure = await failing(f"http://files.example:{port}/", guard(Names(files=[["127.0.0.1", "10.0.0.1"]])))
     assert (site.requests, str(failure)) == ([], NOT_DIALLED)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "files.example", "api.example"])
+@pytest.mark.parametrize("server", ["127.0.0.1", "api.example"])
+async def test_the_api_server_is_not_dialled_however_it_is_spelled_and_whatever_is_permitted(
+    host: str, server: str
+) -> None:
+    site, names = Site(), Names(files=[["127.0.0.1"]], api=[["127.0.0.1"]])
+    async with serving(site.handle) as port:
+        using = replace(guard(names), api_server=f"https://{server}:{port}")
+        assert str(await failing(f"http://{host}:{port}/", using)) == NOT_DIALLED
+        async with serving(site.handle) as other:
+            assert await get(f"http://{host}:{other}/x", using) == b"/x"
+    assert len(site.requests) == 1
+
+
+async def test_a_redirect_to_the_api_server_is_not_followed() -> None:
+    async with serving(Site().handle) as secret:
+        site = Site(x=f"http://files.example:{secret}/")
+        async with serving(site.handle) as port:
+            using = replace(guard(), api_server=f"https://127.0.0.1:{secret}")
+            assert isinstance(await failing(f"http://files.example:{port}/x", using), NotAllowed)
 
 
 async def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked() -> None:

@@ -57,6 +57,8 @@ class Guard(Struct, frozen=True):
     """The authorities to trust; None: those of the system."""
     seconds: float = 30.0
     """How long one session may take in all."""
+    api_server: str = ""
+    """The URL of the API server, which is never dialled, whatever is permitted; empty: it is not known."""
 
 
 class GuardedSession:
@@ -133,15 +135,27 @@ class _PinnedResolver(AbstractResolver):
         self._hosts: dict[str, tuple[Address, ...]] = {}
 
     async def check(self, url: URL) -> None:
-        """Look up the host of a URL; `NotAllowed` if any of its addresses is."""
+        """Look up the host of a URL; `NotAllowed` if it, or any of its addresses, is."""
         host = url.raw_host or ""
-        if host in self._hosts:
-            return
-        addresses = tuple(ip_address(text) for text in await self._guard.resolve(host, url.port or 0))
+        if host not in self._hosts:
+            self._hosts[host] = await self._checked(host, url.port or 0)
+        if await self._is_api_server(url, self._hosts[host]):
+            raise NotAllowed(f"{host} is the API server")
+
+    async def _checked(self, host: str, port: int) -> tuple[Address, ...]:
+        addresses = tuple(ip_address(text) for text in await self._guard.resolve(host, port))
         refused = [str(each) for each in addresses if not allowed(each, host, self._guard.exceptions)]
         if refused:
             raise NotAllowed(f"{host} has {', '.join(refused)}")
-        self._hosts[host] = addresses
+        return addresses
+
+    async def _is_api_server(self, url: URL, addresses: tuple[Address, ...]) -> bool:
+        server = URL(self._guard.api_server)
+        # By its port first: on one machine, all servers have the address of the API server.
+        if not server.raw_host or server.port != url.port:
+            return False
+        known = await self._guard.resolve(server.raw_host, server.port or 0)
+        return any(str(each) in known for each in addresses)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
