@@ -45,7 +45,9 @@ def test_named_networks_replace_the_default(tmp_path: Path) -> None:
     assert not is_allowed("127.0.0.1", networks, tmp_path)
 
 
-@pytest.mark.parametrize("header", ["", "secret", "Basic secret", "Bearer", "Bearer wrong", "Bearer secret more"])
+@pytest.mark.parametrize(
+    "header", ["", "secret", "Basic secret", "Bearer", "Bearer wrong", "Bearer secret more", "Bearer \udcff"]
+)
 def test_a_header_without_the_token_is_refused(header: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
     with pytest.raises(Refusal) as refused:

@@ -165,10 +165,12 @@ async def test_the_token_can_be_replaced_while_the_daemon_runs(daemon: Daemon) -
         ("PUT", "/admin/models", b"{}", (405, "BadRequest")),
         ("POST", "/admin/models", b"not JSON", (400, "BadRequest")),
         ("POST", "/admin/models", b'{"model": "\xff"}', (400, "BadRequest")),
+        ("POST", "/admin/models", b"[" * 100_000, (400, "BadRequest")),
         ("POST", "/admin/models", b"x" * (2**20 + 1), (413, "TooLarge")),
         ("POST", "/v1/chat/completions", {"model": "unknown"}, (404, "model_not_found")),
         ("POST", "/v1/chat/completions", {}, (400, "BadRequest")),
         ("POST", "/v1/chat/completions", b"[]", (400, "BadRequest")),
+        ("POST", "/v1/chat/completions", b'{"messages": ' + b"[" * 100_000, (400, "BadRequest")),
         ("GET", "/v1/chat/completions", None, (400, "BadRequest")),
     ],
 )

@@ -101,6 +101,21 @@ async def test_nothing_is_evicted_unless_it_is_enabled(tmp_path: Path) -> None:
         assert [worker.state for worker in models] == [State.READY, State.READY]
 
 
+async def test_a_measurement_that_fails_does_not_end_the_watch(tmp_path: Path) -> None:
+    measured = asyncio.Event()
+
+    async def broken() -> float:
+        measured.set()
+        raise OSError("no such file")
+
+    async with serving(tmp_path) as models:
+        watching = asyncio.create_task(MemoryWatch(models, HostMetrics(), broken, evicts=True).run())
+        await measured.wait()
+        done, _ = await asyncio.wait({watching}, timeout=0.05)
+        watching.cancel()
+    assert done == set()
+
+
 @pytest.fixture
 async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     async with aiohttp.ClientSession() as session:

@@ -54,7 +54,8 @@ class Access:
         The file is read every time, so that the token can be replaced while the daemon runs.
         """
         shown = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else ""
-        if not hmac.compare_digest(shown.encode(), read_token(self._token_file).encode()):
+        # As it came: a header may hold bytes that are no text.
+        if not hmac.compare_digest(shown.encode(errors="surrogateescape"), read_token(self._token_file).encode()):
             message = "the bearer token is missing or wrong; `modelyard host join` prints the right one"
             raise Refusal(HTTPStatus.UNAUTHORIZED, Code.UNAUTHORIZED, message)
 

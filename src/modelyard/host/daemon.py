@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -90,11 +90,10 @@ async def _serve(settings: HostSettings, machine: Machine, stop: asyncio.Event, 
         # Before the first request: one for a model that is about to be restored must find it.
         models.restore()
         async with _listening(settings, routes, hurry):
-            await asyncio.wait({watching, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            await stop.wait()
     finally:
         watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        await asyncio.wait({watching})
         await models.stop()
 
 

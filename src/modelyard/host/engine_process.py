@@ -34,6 +34,7 @@ _POLL_SECONDS: Final = 0.1
 _TRIM_SECONDS: Final = 10.0
 _LONGEST_LINE: Final = 500
 _ANSWER: Final = aiohttp.ClientTimeout(total=5.0)
+_NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 
 Json = dict[str, Any]
 
@@ -116,6 +117,9 @@ async def _answers(session: aiohttp.ClientSession, port: int, request: Json | No
     if request is None:
         return True
     with suppress(aiohttp.ClientError):
-        async with session.post(f"http://{HOST}:{port}/v1/chat/completions", json=request) as response:
+        # Without a limit of its own: the model is loaded meanwhile, which may take most of `LOAD_SECONDS`.
+        async with session.post(
+            f"http://{HOST}:{port}/v1/chat/completions", json=request, timeout=_NO_LIMIT
+        ) as response:
             return response.status == HTTPStatus.OK
     return False

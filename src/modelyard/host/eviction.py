@@ -40,7 +40,11 @@ class MemoryWatch:
     async def run(self) -> NoReturn:
         """Look every ten seconds until cancelled."""
         while True:
-            await self.look()
+            try:
+                await self.look()
+            except Exception:
+                # Models are served all the same, and the next look may succeed.
+                _log.exception("memory cannot be measured")
             await asyncio.sleep(EVERY_SECONDS)
 
     async def look(self) -> None:

@@ -19,7 +19,7 @@ def decode_request(body: bytes) -> LoadRequest:
     try:
         request = msgspec.json.decode(body, type=LoadRequest)
         _check(request)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the body is not a load request: {error}") from error
     except SpecInvalid as invalid:
         raise bad_request(f"model {invalid.wrong}; {invalid.remedy}") from invalid

@@ -98,7 +98,7 @@ def _passed(headers: Iterable[Header]) -> list[Header]:
 def _named_model(body: bytes) -> str:
     try:
         model = msgspec.json.decode(body, type=_Names).model
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the body does not name a model: {error}") from error
     if not model:
         raise bad_request("the body names no model; set its field model to an id of GET /v1/models")
