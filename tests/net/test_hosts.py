@@ -105,6 +105,8 @@ async def test_a_host_reports_its_models_its_memory_and_its_addresses():
         ),
         ({"models": [{"id": 7}, "nonsense", None, {"id": "a", "memoryBytes": -1}]}, ({"id": "a"},)),
         ({"models": [{"id": "b"}, {"id": "a"}, {"id": "b"}]}, ({"id": "a"}, {"id": "b"})),
+        ({"models": [{"id": "", "name": "a", "state": None, "status": None}]}, ({"id": "a"},)),
+        ({"models": [{"id": f"{number:03}"} for number in range(999)]}, tuple({"id": f"{n:03}"} for n in range(256))),
     ],
 )
 async def test_lists_are_read_in_every_shape_that_daemons_have(body: Any, expected: tuple[Any, ...]):
@@ -134,6 +136,8 @@ async def test_a_daemon_without_admin_paths_is_asked_for_what_it_serves():
         ({"text": '{"models": ['}, Reason.BAD_ANSWER),
         ({"text": ""}, Reason.BAD_ANSWER),
         ({"text": '"models"'}, Reason.BAD_ANSWER),
+        ({"text": "[" * 100_000}, Reason.BAD_ANSWER),
+        ({"body": b'{"models": [{"id": "\xff"}]}'}, Reason.BAD_ANSWER),
         ({"text": "[" + " " * (1024 * 1024) + "]"}, Reason.BAD_ANSWER),
     ],
 )
@@ -166,6 +170,7 @@ async def test_a_daemon_that_is_not_well_is_not_asked_further():
         (409, '{"error": {"code": "AlreadyLoaded", "message": "x"}}', True, Reason.ANSWERED),
         (409, '{"error": {"code": "Busy", "message": "loading another"}}', False, Reason.LOAD_FAILED),
         (400, '{"error": "bad"}', False, Reason.LOAD_FAILED),
+        (400, '{"error": {"code": 400, "message": "model is already loaded"}}', True, Reason.ANSWERED),
         (422, "", False, Reason.LOAD_FAILED),
         (401, "", False, Reason.UNAUTHORIZED),
         (403, "<html>", False, Reason.UNAUTHORIZED),
@@ -433,6 +438,29 @@ async def test_the_router_of_llama_cpp_loads_and_unloads_by_name():
         assert (await hosts().load(LoadModel(address, "a.gguf", "default/chat"))).ok
         assert (await hosts().unload(UnloadModel(address, "a.gguf", "default/chat"))).ok
     assert server.asked == [("POST /models/load", {"model": "a.gguf"}), ("POST /models/unload", {"model": "a.gguf"})]
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "ok"),
+    [
+        (400, '{"error": {"code": 400, "message": "model is not running"}}', True),
+        (400, '{"error": {"code": 400, "message": "model is required"}}', False),
+        (404, "", True),
+        (409, "", False),
+        (500, "<html>", False),
+    ],
+)
+async def test_a_model_that_is_not_loaded_is_unloaded_however_a_host_says_so(status: int, text: str, ok: bool):
+    async with serving(replying(status=status, text=text)) as port:
+        call = UnloadModel(at(port, protocol=Protocol.LLAMACPP), "a.gguf", "default/chat")
+        assert (await hosts().unload(call)).ok is ok
+
+
+async def test_a_router_that_knows_many_models_is_asked_for_those_that_are_loaded():
+    known = [{"id": f"{number}.gguf", "status": {"value": "unloaded"}} for number in range(1000)]
+    loaded_last = {"data": [*known, {"id": "z.gguf", "status": {"value": "loaded"}}]}
+    answer = await probed(Recorded(health={"status": "ok"}, models=loaded_last), Protocol.LLAMACPP)
+    assert answer.value["models"] == ({"id": "z.gguf"},)
 
 
 @pytest.mark.parametrize("protocol", [Protocol.OLLAMA, Protocol.LLAMACPP])

@@ -15,6 +15,7 @@ from modelyard.core.checks import Check
 from modelyard.core.grants import Grant
 from modelyard.core.resources import SECRET
 
+_OLLAMA_TAG: Final = ":latest"
 _READ_SECRETS: Final = (Grant(SECRET, "", ("get",)),)
 
 
@@ -24,6 +25,11 @@ class Protocol(StrEnum):
     INFERENCED = "inferenced"
     OLLAMA = "ollama"
     LLAMACPP = "llamacpp"
+
+
+def listed_as(model: str, protocol: Protocol) -> str:
+    """Return the id under which a host lists a model. The default tag of Ollama may be written or left out."""
+    return model.removesuffix(_OLLAMA_TAG) if protocol is Protocol.OLLAMA else model
 
 
 class ModelState(StrEnum):

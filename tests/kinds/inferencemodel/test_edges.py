@@ -120,6 +120,20 @@ def test_a_new_leader_finishes_the_deletion_of_an_object(fleet: Fleet):
     assert (fleet.exists(), fleet.asked()) == (False, ["a: load org/chat", "a: unload org/chat"])
 
 
+@pytest.mark.parametrize("model", ["llama3.2", "llama3.2:latest"])
+def test_the_default_tag_of_ollama_may_be_written_or_left_out(fleet: Fleet, model: str):
+    daemon = fleet.host("a", protocol="ollama", capacity={"memory": "6Gi"})
+    daemon.lands = None
+    fleet.model(model=model)
+    fleet.settle()
+    assert fleet.asked() == [f"a: load {model}"]
+    daemon.shows("llama3.2", ModelState.READY)
+    fleet.settle(5)
+    assert (fleet.placements(), fleet.asked()) == ({"a": "Ready"}, [])
+    fleet.settle(600, steps=10)
+    assert (fleet.placements(), fleet.asked()) == ({"a": "Ready"}, [])
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "0.0.0.0", "::", "::1", "169.254.3.4", "fe80::1"])
 def test_an_address_that_no_slice_may_hold_is_not_published_and_holds_up_no_other(fleet: Fleet, address: str):
     fleet.host("a").address = address

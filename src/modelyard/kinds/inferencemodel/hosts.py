@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Truth, stored_condition
-from modelyard.core.hosts import HostAddress
+from modelyard.core.hosts import HostAddress, listed_as
 from modelyard.core.quantities import quantity
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Every
@@ -50,7 +50,8 @@ class Host(Struct, frozen=True):
 
     def loaded(self, model: str) -> Loaded | None:
         """Return one model of the host; None: it does not have it."""
-        return next((one for one in self.models if one.id == model), None)
+        listed = listed_as(model, self.address.protocol)
+        return next((one for one in self.models if one.id == listed), None)
 
 
 def hosts(namespace: str) -> Every[Host]:

@@ -45,9 +45,15 @@ def _room(scene: Scene, host: Host, failure: LoadFailure | None) -> Room:
         budget=host.budget,
         free=host.free,
         max_models=host.max_models,
-        resident={one.id: one.memory for one in host.models if one.state is not ModelState.FAILED},
+        resident=_resident(host, scene.model.spec.model),
         taken=scene.taken(host.name),
     )
+
+
+def _resident(host: Host, model: str) -> dict[str, int]:
+    """Return the memory of the models that are on a host, with the name of this one as its user writes it."""
+    own = host.loaded(model)
+    return {model if one is own else one.id: one.memory for one in host.models if one.state is not ModelState.FAILED}
 
 
 def _refusal(host: Host, *, selected: bool, gave_up: bool) -> Refusal | None:

@@ -59,7 +59,7 @@ class Scene(Struct, frozen=True):
         if self.model.spec.memory:
             return int(quantity(self.model.spec.memory))
         model = self.model.spec.model
-        reported = [one.memory for host in self.hosts.values() for one in host.models if one.id == model]
+        reported = [one.memory for host in self.hosts.values() if (one := host.loaded(model))]
         reserved = [one.memory for other in self.others for one in other.assignments if one.model == model]
         return max([*reported, *reserved], default=0)
 

@@ -36,7 +36,7 @@ class Said(Struct, frozen=True):
             return None
         try:
             return msgspec.json.decode(self.text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if self.status >= 300:
                 # What a proxy says in HTML is of no use, but its status is.
                 return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_MODELS: Final = 256
+"""How many models of a host are remembered: its status holds them all."""
 _LONGEST_ID: Final = 1024
 _LONGEST_ERROR: Final = 256
 _STEP: Final = 5
@@ -34,7 +35,7 @@ def entries(body: Any) -> Iterator[dict[str, Any]]:
     listed = body.get("models", body.get("data")) if isinstance(body, dict) else body
     if not isinstance(listed, list):
         return
-    for entry in listed[:MOST_MODELS]:
+    for entry in listed:
         if isinstance(entry, dict) and model_id(entry):
             yield entry
 
@@ -48,12 +49,13 @@ def is_listing(body: Any) -> bool:
 
 def model_id(entry: dict[str, Any]) -> str:
     """Return the id of an entry; empty: it has none."""
-    return next((str(entry[name])[:_LONGEST_ID] for name in _NAMES if isinstance(entry.get(name), str)), "")
+    said = (entry.get(name) for name in _NAMES)
+    return next((one[:_LONGEST_ID] for one in said if isinstance(one, str) and one), "")
 
 
 def hosted(entry: dict[str, Any]) -> HostedModel:
     """Return one model. An entry without a state is ready; one in a state that is not known is loading."""
-    said = entry.get("state", entry.get("status", ModelState.READY.value))
+    said = entry.get("state") or entry.get("status") or ModelState.READY.value
     state = _STATES.get(str(said).lower(), ModelState.LOADING)
     return HostedModel(
         id=model_id(entry),
@@ -66,7 +68,7 @@ def hosted(entry: dict[str, Any]) -> HostedModel:
 
 def by_id(models: Iterator[HostedModel]) -> tuple[HostedModel, ...]:
     """Return models sorted by id, each once: two answers that say the same are equal."""
-    return tuple(model for _, model in sorted({model.id: model for model in models}.items()))
+    return tuple(model for _, model in sorted({model.id: model for model in models}.items())[:MOST_MODELS])
 
 
 def number(value: Any) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
-from modelyard.core.hosts import HostedModel, HostReport
+from modelyard.core.hosts import HostedModel, HostReport, Protocol, listed_as
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.hosts.listing import by_id, entries, hosted, is_listing
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from modelyard.core.hosts import LoadModel, UnloadModel
     from modelyard.net.hosts.http import HostHttp
 
-_DEFAULT_TAG = ":latest"
 _RUNNING = "/api/ps"
 _FOR_EVER, _NOW = -1, 0
 
@@ -59,4 +58,4 @@ async def _keep(http: HostHttp, model: str, keep_alive: int) -> Any:
 
 def _model(entry: dict[str, Any]) -> HostedModel:
     model = hosted(entry)
-    return replace(model, id=model.id.removesuffix(_DEFAULT_TAG))
+    return replace(model, id=listed_as(model.id, Protocol.OLLAMA))

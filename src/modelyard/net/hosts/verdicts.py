@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from modelyard.net.hosts.http import Said
 
 ACCEPTED: Final = frozenset({200, 201, 202, 204})
+_NOT_THERE: Final = ("not running", "not loaded", "not found")
 _CHECK_ENDPOINT: Final = "check spec.endpoint and spec.protocol of the InferenceHost"
 _LET_IN: Final = "check spec.auth, and that the host accepts requests from the nodes of the cluster"
 
@@ -65,7 +66,8 @@ def unexpected(said: Said, path: str) -> Problem:
 def load_verdict(said: Said) -> Answer:
     """Return whether a host has accepted a model, or why not. Unreadable: it says neither, because it is no host."""
     _ = said.body
-    already = said.status == 409 and "already" in f"{said.code} {said.message}".lower()
+    # A conflict for most daemons, and a bad request for the router of llama.cpp.
+    already = said.status in (400, 409) and "already" in f"{said.code} {said.message}".lower()
     if said.status in ACCEPTED or already:
         return Answer(True, Reason.ANSWERED, "the host has accepted the model")
     return failed(_refusal(said), said.retry_after)
@@ -73,7 +75,9 @@ def load_verdict(said: Said) -> Answer:
 
 def unload_verdict(said: Said) -> Answer:
     """Return whether a host has unloaded a model, or why not. One that it does not have is unloaded."""
-    if said.status in ACCEPTED or said.status == 404:
+    # The router of llama.cpp answers so to a model that it knows and has not loaded.
+    not_there = said.status == 404 or (said.status == 400 and any(one in said.message.lower() for one in _NOT_THERE))
+    if said.status in ACCEPTED or not_there:
         return Answer(True, Reason.ANSWERED, "the host has unloaded the model")
     return failed(_refusal(said), said.retry_after)
 
