@@ -24,7 +24,12 @@ async def until_gone(daemon: Daemon) -> None:
 
 async def test_a_daemon_that_is_killed_leaves_no_process_and_serves_the_same_again(tmp_path: Path) -> None:
     async with running(tmp_path, "--memory=256Mi") as daemon:
-        before = await daemon.ready(YARD, owner="team/yard", priority="high", evictionProtection=True)
+        await daemon.load(YARD, owner="team/yard", priority="high", evictionProtection=True)
+        # Accepted is accepted: it is killed in the middle of the download, or before.
+        await daemon.end(signal.SIGKILL)
+        await until_gone(daemon)
+        await daemon.start()
+        before = await daemon.until(YARD, lambda entry: entry["state"] == "ready")
         assert daemon.engines
         await daemon.end(signal.SIGKILL)
         await until_gone(daemon)

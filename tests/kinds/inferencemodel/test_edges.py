@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from modelyard.core.hosts import ModelState
+from modelyard.core.hosts import HostAddress, HostProbe, ModelState
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencehost.api import InferenceHostSpec, is_routable
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.net.hosts.http import Said
 from modelyard.net.hosts.verdicts import load_verdict
-from tests.kinds.inferencemodel.fleet import Fleet
+from modelyard.net.hysteresis import QUIET_SECONDS, Hysteresis
+from tests.kinds.inferencemodel.fleet import NO_ANSWER, Fleet
 
 ALREADY, BUSY = (f'{{"error": {{"code": "{code}", "message": "x"}}}}'.encode() for code in ("AlreadyLoaded", "Busy"))
 
@@ -118,6 +119,26 @@ def test_a_new_leader_finishes_the_deletion_of_an_object(fleet: Fleet):
     fleet.change_leader()
     fleet.settle(31)
     assert (fleet.exists(), fleet.asked()) == (False, ["a: load org/chat", "a: unload org/chat"])
+
+
+def test_a_host_that_flaps_every_five_seconds_changes_endpoints_rarely_and_causes_no_load(fleet: Fleet):
+    for name in "abc":
+        fleet.host(name)
+    fleet.model(replicas=3)
+    fleet.settle()
+    fleet.asked()
+    fleet.host("spare")
+    good, every = fleet.daemons["a"].probe(), HostProbe(HostAddress("default", "")).every
+    belief, passed, seen = Hysteresis(good), 0.0, [fleet.endpoints()]
+    while passed < 600:
+        belief = belief.after(good if passed % 10 < 5 else NO_ANSWER, passed)
+        fleet.daemons["a"].up = belief.answer is good
+        pause = belief.pause(every, passed, 0.5)
+        fleet.settle(pause)
+        passed += pause
+        seen += [fleet.endpoints()] if fleet.endpoints() != seen[-1] else []
+    assert fleet.asked() == []
+    assert 1 < len(seen) <= 600 / QUIET_SECONDS + 1
 
 
 @pytest.mark.parametrize("model", ["llama3.2", "llama3.2:latest"])
