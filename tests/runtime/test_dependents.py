@@ -69,6 +69,21 @@ def test_what_was_read_before_is_forgotten(dependents: Dependents):
     assert woken(dependents, None, stored("b")) == {ONE}
 
 
+def test_a_facet_that_many_read_is_worked_out_once(dependents: Dependents):
+    asked: list[Stored] = []
+
+    def facet(item: Stored) -> object:
+        asked.append(item)
+        return item.spec.get("replicas")
+
+    many = {Item("mcp", Key("default", f"reader-{number}")) for number in range(200)}
+    for reader in many:
+        dependents.record(reader, [Every(DEPLOYMENT, facet)])
+    old, new = stored("a", spec={"replicas": 1}), stored("a", spec={"replicas": 2})
+    assert woken(dependents, old, new) == many
+    assert asked == [old, new]
+
+
 @pytest.mark.parametrize("read", [Named(DEPLOYMENT, "a"), Every(DEPLOYMENT, replicas)])
 def test_an_object_that_is_gone_is_not_woken(dependents: Dependents, read: Read):
     dependents.record(ONE, [read])

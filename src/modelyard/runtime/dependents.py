@@ -7,6 +7,7 @@ A reader of many objects is woken only when the facet that it reads has changed.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
@@ -81,8 +82,10 @@ class Dependents:
         if current is None:
             return {}
         woken: dict[Item, float] = {}
+        # Each facet once: hundreds of objects may read the same one.
+        is_news = cache(lambda read: self._facet_of(read, old) != self._facet_of(read, new))
         for item, reads in self._selecting_readers(resource, old, new):
-            news = [read.within for read in reads if self._facet_of(read, old) != self._facet_of(read, new)]
+            news = [read.within for read in reads if is_news(read)]
             if news:
                 woken[item] = min(news)
         return woken | dict.fromkeys(self._named.get((resource, current.meta.key), ()), 0.0)

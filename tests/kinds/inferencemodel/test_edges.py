@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from modelyard.core.hosts import HostAddress, HostProbe, ModelState
+from modelyard.core.resources import Key
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencehost.api import InferenceHostSpec, is_routable
+from modelyard.kinds.inferencehost.reads import Claim, claims
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.net.hosts.http import Said
 from modelyard.net.hosts.verdicts import load_verdict
 from modelyard.net.hysteresis import QUIET_SECONDS, Hysteresis
-from tests.kinds.inferencemodel.fleet import NO_ANSWER, Fleet
+from tests.kinds.inferencemodel.fleet import GIB, NO_ANSWER, Fleet
 
 ALREADY, BUSY = (f'{{"error": {{"code": "{code}", "message": "x"}}}}'.encode() for code in ("AlreadyLoaded", "Busy"))
 
@@ -139,6 +141,17 @@ def test_a_host_that_flaps_every_five_seconds_changes_endpoints_rarely_and_cause
         seen += [fleet.endpoints()] if fleet.endpoints() != seen[-1] else []
     assert fleet.asked() == []
     assert 1 < len(seen) <= 600 / QUIET_SECONDS + 1
+
+
+def test_a_model_wakes_the_hosts_that_it_is_on_and_no_others(fleet: Fleet):
+    for name in "ab":
+        fleet.host(name)
+    fleet.model()
+    fleet.settle()
+    (placed,) = fleet.placements()
+    model = fleet.stored[INFERENCE_MODEL.resource, Key("default", "chat")]
+    facets = {name: claims(Key("default", name)).facet(model) for name in "ab"}
+    assert facets == dict.fromkeys("ab") | {placed: (Claim("org/chat", 4 * GIB),)}
 
 
 @pytest.mark.parametrize("model", ["llama3.2", "llama3.2:latest"])

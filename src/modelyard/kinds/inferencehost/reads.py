@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
     from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.inferencemodel.api import Assignment, PendingUnload
+
+_TWINS_WITHIN: Final = 1.0
 
 
 class Place(Struct, frozen=True, order=True):
@@ -31,9 +34,8 @@ class Place(Struct, frozen=True, order=True):
 
 
 class Claim(Struct, frozen=True):
-    """What an InferenceModel has, or still has to unload, on some host."""
+    """What an InferenceModel has, or still has to unload, on a host."""
 
-    host: str
     model: str
     memory: int
 
@@ -42,7 +44,7 @@ def reads(host: Object[InferenceHostSpec], _seen: Seen) -> Iterator[Read]:
     """Name everything that plan and status depend on."""
     yield probe(host)
     yield places(host.meta.namespace)
-    yield claims(host.meta.namespace)
+    yield claims(host.key)
 
 
 def probe(host: Object[InferenceHostSpec]) -> Asked:
@@ -51,47 +53,52 @@ def probe(host: Object[InferenceHostSpec]) -> Asked:
 
 
 def places(namespace: str) -> Every[Place]:
-    """Return the read of the addresses of all hosts of a namespace."""
-    return Every(RESOURCE, _place, namespace)
+    """Return the read of the addresses of all hosts of a namespace.
+
+    A change may wait: when hundreds of hosts come up together, each of them would wake all others.
+    """
+    return Every(RESOURCE, _place, namespace, within=_TWINS_WITHIN)
 
 
-def claims(namespace: str) -> Every[tuple[Claim, ...]]:
-    """Return the read of what all InferenceModels of a namespace have on hosts."""
-    return Every(MODEL_RESOURCE, _claims, namespace)
+def claims(key: Key) -> Every[tuple[Claim, ...]]:
+    """Return the read of what the InferenceModels of a namespace have on one of its hosts."""
+    return Every(MODEL_RESOURCE, ClaimsOn(key.name), key.namespace)
 
 
 def claims_on(seen: Seen, key: Key) -> list[tuple[str, Claim]]:
     """Return what InferenceModels have on one host, each with the name of its InferenceModel."""
-    found = seen.every(claims(key.namespace)).items()
-    return [(model.name, claim) for model, held in found for claim in held if claim.host == key.name]
+    return [(model.name, claim) for model, held in seen.every(claims(key)).items() for claim in held]
+
+
+class ClaimsOn(Struct, frozen=True):
+    """The facet of an InferenceModel that one host depends on, so that a model wakes its own hosts alone."""
+
+    host: str
+
+    def __call__(self, model: Stored) -> tuple[Claim, ...] | None:
+        """Return what the model has on the host; None: nothing."""
+        memory = _memory(model)
+        held: tuple[Assignment | PendingUnload, ...] = (*memory.assignments, *memory.pending_unloads)
+        return tuple(Claim(one.model, one.memory) for one in held if one.host == self.host) or None
+
+
+class _Addressed(Struct, frozen=True):
+    """What of a status says where pods reach a host. The rest is not even decoded: all hosts read all others."""
+
+    address: str = ""
 
 
 def _place(host: Stored) -> Place | None:
-    address = host.status.get("address")
-    if not address:
-        return None
-    spec = _spec(host)
-    return Place(str(address), spec.port, host.meta.creation_timestamp or "", host.meta.name) if spec else None
-
-
-def _spec(host: Stored) -> InferenceHostSpec | None:
     try:
-        spec = msgspec.json.decode(host.parts.get("spec", b"{}"), type=InferenceHostSpec)
-        _ = spec.port
+        address = msgspec.json.decode(host.parts.get("status", b"{}"), type=_Addressed).address
+        port = msgspec.json.decode(host.parts.get("spec", b"{}"), type=InferenceHostSpec).port if address else 0
     except (msgspec.ValidationError, ValueError):
         return None
-    return spec
+    return Place(address, port, host.meta.creation_timestamp or "", host.meta.name) if address else None
 
 
-def _claims(model: Stored) -> tuple[Claim, ...] | None:
-    memory = _memory(model.status)
-    placed = (Claim(one.host, one.model, one.memory) for one in memory.assignments)
-    going = (Claim(one.host, one.model, one.memory) for one in memory.pending_unloads)
-    return (*placed, *going) or None
-
-
-def _memory(status: dict[str, Any]) -> ModelMemory:
+def _memory(model: Stored) -> ModelMemory:
     try:
-        return msgspec.convert(status, ModelMemory)
+        return msgspec.json.decode(model.parts.get("status", b"{}"), type=ModelMemory)
     except msgspec.ValidationError:
         return ModelMemory()

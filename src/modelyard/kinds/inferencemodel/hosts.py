@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.conditions import Truth, stored_condition
+from modelyard.core.conditions import Truth
 from modelyard.core.hosts import HostAddress, listed_as
 from modelyard.core.quantities import quantity
 from modelyard.core.reasons import Reason
@@ -15,6 +15,9 @@ from modelyard.kinds.contract import Every
 from modelyard.kinds.inferencehost.api import RESOURCE, InferenceHostSpec, InferenceHostStatus, Loaded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelyard.core.conditions import Condition
     from modelyard.core.objects import Stored
 
 _ANSWERING: Final = ("Reachable", "Authenticated")
@@ -63,15 +66,15 @@ def host_of(stored: Stored) -> Host | None:
     """Return the facet of an InferenceHost; None: its spec is not valid, so that it cannot be called."""
     try:
         spec = msgspec.json.decode(stored.parts.get("spec", b"{}"), type=InferenceHostSpec)
-        status = msgspec.convert(stored.status, InferenceHostStatus)
+        status = msgspec.json.decode(stored.parts.get("status", b"{}"), type=InferenceHostStatus)
         address = spec.address_in(stored.meta.namespace)
     except (msgspec.ValidationError, ValueError):
         return None
     if status.endpoint != spec.url:
         # It is of another machine.
         status = InferenceHostStatus()
-    told = {entry.type: entry.status for entry in status.conditions}
-    answers = all(told.get(name) is Truth.TRUE for name in _ANSWERING)
+    told = {entry.type: entry for entry in status.conditions}
+    answers = all(_is_true(told, name) for name in _ANSWERING)
     return Host(
         name=stored.meta.name,
         labels=stored.meta.labels or {},
@@ -79,9 +82,9 @@ def host_of(stored: Stored) -> Host | None:
         ip=status.address,
         port=spec.port,
         answers=answers,
-        asked=_is_asked(stored),
-        since=_since(stored, answers=answers),
-        schedulable=told.get("Schedulable") is Truth.TRUE and not spec.unschedulable,
+        asked=_is_asked(told),
+        since=_since(told, answers=answers),
+        schedulable=_is_true(told, "Schedulable") and not spec.unschedulable,
         cordoned=spec.unschedulable,
         leaving=spec.drain or stored.meta.deleting,
         budget=_budget(spec, status),
@@ -91,16 +94,19 @@ def host_of(stored: Stored) -> Host | None:
     )
 
 
-def _is_asked(stored: Stored) -> bool:
-    reason = stored_condition(stored.status, "Reachable").get("reason", "")
-    return reason not in ("", Reason.WAITING_FOR_ANSWER)
+def _is_true(told: Mapping[str, Condition], name: str) -> bool:
+    return name in told and told[name].status is Truth.TRUE
 
 
-def _since(stored: Stored, *, answers: bool) -> str:
+def _is_asked(told: Mapping[str, Condition]) -> bool:
+    return "Reachable" in told and told["Reachable"].reason != Reason.WAITING_FOR_ANSWER
+
+
+def _since(told: Mapping[str, Condition], *, answers: bool) -> str:
     """Return since when a host answers, or does not: the latest change of the conditions that say so."""
     wanted = Truth.TRUE if answers else Truth.FALSE
-    told = (stored_condition(stored.status, name) for name in _ANSWERING)
-    return max((str(one.get("lastTransitionTime", "")) for one in told if one.get("status") == wanted), default="")
+    saying = (told[name] for name in _ANSWERING if name in told and told[name].status is wanted)
+    return max((one.last_transition_time for one in saying), default="")
 
 
 def _budget(spec: InferenceHostSpec, status: InferenceHostStatus) -> int | None:
