@@ -42,7 +42,10 @@ BAD: list[tuple[str, Json]] = [
     ("spec.minReplicas", {"minReplicas": -1, "maxReplicas": 10}),
     ("spec.minReplicas", {"minReplicas": 2}),
     ("spec.minReplicas", {"maxReplicas": 2}),
-    ("spec.minReplicas", {"minReplicas": 10, "maxReplicas": 5}),
+    (
+        "minReplicas is 10 and must not be larger than spec.maxReplicas, which is 5; lower",
+        {"minReplicas": 10, "maxReplicas": 5},
+    ),
     ("spec.resources.cpu", {"resources": {"cpu": "many"}}),
     ("spec.resources.memory", {"resources": {"memory": "-1Gi"}}),
     ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "24GB"}}),

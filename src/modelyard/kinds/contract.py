@@ -187,6 +187,9 @@ class Rule(Struct, frozen=True):
     message: str
     field: str
     holds: Callable[[Any, Metadata], bool]
+    """Takes the spec and the metadata. SpecInvalid instead of False: in words that the message cannot hold."""
+    message_expression: str = ""
+    """The message as CEL, for one that holds values of the object; empty: `message` says it all."""
     at: str | None = None
     """A level above the field, for rules that compare fields; empty: the whole object, checked when it is created.
 

@@ -90,11 +90,13 @@ def _with_rule(root: Json, rule: Rule) -> Json:
     at = rule.field if rule.at is None else rule.at
     below = rule.field.removeprefix(at).removeprefix(".")
     where = {"fieldPath": f".{below}"} if below else {}
+    said = {"message": rule.message, "messageExpression": rule.message_expression}
+    words = {name: text for name, text in said.items() if text}
     if at:
-        return _placed(root, at.split("."), {"rule": rule.cel, "message": rule.message, **where})
+        return _placed(root, at.split("."), {"rule": rule.cel, **words, **where})
     # The whole object changes with every write, so that nothing would ever excuse one that was stored before the rule.
     once = {"rule": f"oldSelf.hasValue() || ({rule.cel})", "optionalOldSelf": True}
-    return _placed(root, [], {**once, "message": rule.message, **where})
+    return _placed(root, [], {**once, **words, **where})
 
 
 def _placed(schema: Json, path: Sequence[str], validation: Json) -> Json:

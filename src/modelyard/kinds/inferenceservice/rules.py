@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.quantities import quantity
 from modelyard.kinds.contract import Rule
+from modelyard.kinds.shared.autoscale import bounds_rule
 from modelyard.kinds.shared.probe_rules import probe_rules
 
 if TYPE_CHECKING:
@@ -71,13 +72,7 @@ def _metrics(spec: InferenceServiceSpec) -> tuple[Metric, ...]:
 
 
 _SCALING_RULES = (
-    Rule(
-        cel="self.minReplicas <= self.maxReplicas",
-        message="spec.autoscaling.minReplicas must not be larger than spec.autoscaling.maxReplicas",
-        field="spec.autoscaling.minReplicas",
-        holds=lambda spec, _: not spec.autoscaling or spec.autoscaling.min_replicas <= spec.autoscaling.max_replicas,
-        at="spec.autoscaling",
-    ),
+    bounds_rule("spec.autoscaling", lambda spec: spec.autoscaling),
     Rule(
         cel="self.all(m, m.type != 'Pods' || (has(m.targetAverageValue) && isQuantity(m.targetAverageValue) && "
         "quantity(m.targetAverageValue).isGreaterThan(quantity('0'))))",

@@ -12,6 +12,7 @@ from modelyard.core.source import Hub, redacted
 from modelyard.kinds.contract import Rule
 from modelyard.kinds.modeldeployment import weights
 from modelyard.kinds.modeldeployment.api import NAME_LIMIT
+from modelyard.kinds.shared.autoscale import bounds_rule
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Metadata
@@ -123,21 +124,8 @@ _SCALING: Final = (
         holds=lambda spec, _: spec.autoscaling is None or spec.auto_scaling,
         at="spec",
     ),
-    Rule(
-        cel="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
-        message="spec.autoscaling.minReplicas must not be larger than spec.autoscaling.maxReplicas",
-        field="spec.autoscaling.minReplicas",
-        holds=lambda spec, _: _is_in_order(spec),
-        at="spec.autoscaling",
-    ),
+    bounds_rule("spec.autoscaling", lambda spec: spec.autoscaling),
 )
-
-
-def _is_in_order(spec: ModelDeploymentSpec) -> bool:
-    asked = spec.autoscaling
-    if asked is None or asked.min_replicas is None or asked.max_replicas is None:
-        return True
-    return asked.min_replicas <= asked.max_replicas
 
 
 def _fixed(name: str, absent: str) -> Rule:

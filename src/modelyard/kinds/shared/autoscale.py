@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition, Problem, Truth, failing, ready_since, stored_condition
 from modelyard.core.embedded import AutoscalerBehavior, MetricSpec, ScaleTarget
+from modelyard.core.errors import SpecInvalid
 from modelyard.core.plan import Child, Replicas, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT
@@ -18,8 +19,9 @@ from modelyard.kinds.shared import workloads
 from modelyard.kinds.shared.pods import without_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from modelyard.core.objects import Metadata
     from modelyard.core.resources import Ref
     from modelyard.kinds.contract import Seen
 
@@ -55,6 +57,13 @@ class AutoscalerConfig(Struct, frozen=True, rename="camel"):
     ] = None
 
 
+class _Bounds(Protocol):
+    @property
+    def min_replicas(self) -> int | None: ...
+    @property
+    def max_replicas(self) -> int | None: ...
+
+
 class HpaSpec(Struct, frozen=True, rename="camel"):
     """Whether and how the number of pods follows the load."""
 
@@ -69,15 +78,40 @@ class HpaSpec(Struct, frozen=True, rename="camel"):
         return self.config if self.enabled else None
 
 
+def bounds_rule(at: str, config: Callable[[Any], _Bounds | None]) -> Rule:
+    """Return the rule that minReplicas is at most maxReplicas, two fields of what `at` names in the spec.
+
+    `config` takes what `at` names from a spec, and returns None if the user has not written it.
+    """
+    low, high, remedy = f"{at}.minReplicas", f"{at}.maxReplicas", "lower the first or raise the second"
+
+    def holds(spec: Any, _: Metadata) -> bool:
+        found = config(spec)
+        if found is None or not _are_reversed(found):
+            return True
+        wrong = f"is {found.min_replicas} and must not be larger than {high}, which is {found.max_replicas}"
+        raise SpecInvalid(low, wrong, remedy)
+
+    return Rule(
+        # A default of the block is checked against this before the defaults of its fields are in it.
+        cel="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+        message=f"{low} must not be larger than {high}; {remedy}",
+        # Not joined with `+`: of the text of a number the API server does not know that it is short.
+        message_expression=f"'{low} is %d and must not be larger than {high}, which is %d; {remedy}'"
+        ".format([self.minReplicas, self.maxReplicas])",
+        field=low,
+        holds=holds,
+        at=at,
+    )
+
+
+def _are_reversed(bounds: _Bounds) -> bool:
+    low, high = bounds.min_replicas, bounds.max_replicas
+    return low is not None and high is not None and low > high
+
+
 RULES = (
-    Rule(
-        # The default of the block is checked against this before the defaults of its fields are in it.
-        cel="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
-        message="spec.hpa.config.minReplicas must not be larger than spec.hpa.config.maxReplicas",
-        field="spec.hpa.config.minReplicas",
-        holds=lambda spec, _: spec.hpa.config.min_replicas <= spec.hpa.config.max_replicas,
-        at="spec.hpa.config",
-    ),
+    bounds_rule("spec.hpa.config", lambda spec: spec.hpa.config),
     Rule(
         cel="!has(self.spec.hpa) || !has(self.spec.hpa.config) || !has(self.spec.hpa.config.scaleTargetRef) || "
         "(self.spec.hpa.config.scaleTargetRef.kind == 'Deployment' && "

@@ -6,6 +6,7 @@ import re
 
 from modelyard.core.quantities import quantity
 from modelyard.kinds.contract import Rule
+from modelyard.kinds.shared.autoscale import bounds_rule
 from modelyard.kinds.zerfooinferenceservice.api import ZERFOO, in_seconds
 
 NAME_LIMIT = 55
@@ -110,13 +111,7 @@ _SCALING_RULES = (
         holds=lambda spec, _: (spec.min_replicas > 0) == (spec.max_replicas > 0),
         at="spec",
     ),
-    Rule(
-        cel="self.maxReplicas == 0 || self.minReplicas <= self.maxReplicas",
-        message="spec.minReplicas must not be larger than spec.maxReplicas",
-        field="spec.minReplicas",
-        holds=lambda spec, _: spec.max_replicas == 0 or spec.min_replicas <= spec.max_replicas,
-        at="spec",
-    ),
+    bounds_rule("spec", lambda spec: spec),
 )
 
 RULES = (
