@@ -94,8 +94,10 @@ async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_c
         await yard.apply(wrong)
         failed = await yard.until(in_phase("Failed"), KIND, "change")
         assert condition(failed)["reason"] == "ModelChecksumMismatch"
-        assert condition(failed)["message"].startswith("the earlier weights are served")
+        assert condition(failed)["message"].startswith("the earlier version is served for now: ")
         assert (condition(failed, "Available")["status"], failed["status"]["servedSource"]) == ("True", server.url)
+        await yard.kubectl("scale", "md", "change", "--replicas=2")
+        await yard.until(lambda body: in_phase("Failed")(body) and body["status"]["readyPods"] == 2, KIND, "change")
         assert (await ask(where, "Which model are you?")).startswith(NAMED["yard"])
 
         await yard.kubectl("patch", "md", "change", "--type=merge", "-p", '{"spec":{"checksums":null}}')

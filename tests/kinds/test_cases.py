@@ -32,7 +32,7 @@ SOURCE = Path(modelyard.__file__).parent
 CASES = {name: (kind, case) for name, kind, case in named(ALL_CASES)}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES, ids=CASES)
 def test_case(name: str):
     kind, case = CASES[name]
     assert case.plan or case.status or case.invalid, "the case expects nothing"

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.resources import VOLUME_CLAIM
-from modelyard.kinds.contract import Named
-from modelyard.kinds.modeldeployment import download, drain, server, weights
+from modelyard.kinds.contract import Named, Object
+from modelyard.kinds.modeldeployment import download, drain, server, version, weights
+from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import Memory, Step
 
 if TYPE_CHECKING:
-    from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
+    from modelyard.kinds.contract import Seen
 
 
 class Decision(Struct, frozen=True):
@@ -27,6 +27,8 @@ class Decision(Struct, frozen=True):
     """The stage of the weights that are wanted."""
     has_lost_weights: bool
     """Whether the weights of the running pods are gone with their claim."""
+    served: Object[ModelDeploymentSpec] | None
+    """The object with the version to serve: the wanted one, or the earlier one for now; None: neither can be."""
     memory: Memory
     """When a drain began, and how it ended."""
     drain: Step | None
@@ -41,7 +43,9 @@ def decide(md: Object[ModelDeploymentSpec], seen: Seen) -> Decision:
     problem = None if fetched else weights.find_problem(md, seen)
     memory = drain.remember(md, seen)
     lost = stage is not Stage.PRESENT and _has_lost_weights(md, seen)
-    return Decision(problem, stage, lost, memory, drain.step(seen, memory))
+    is_wanted = stage is Stage.PRESENT and problem is None
+    served = md if is_wanted else None if lost else version.earlier(md, seen)
+    return Decision(problem, stage, lost, served, memory, drain.step(seen, memory))
 
 
 def _has_lost_weights(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:

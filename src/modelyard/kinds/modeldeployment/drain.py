@@ -19,7 +19,7 @@ from modelyard.core.resources import JOB, POD, SERVICE, VOLUME_CLAIM
 from modelyard.core.times import timestamp
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Asked, Named, Owned
-from modelyard.kinds.modeldeployment import naming, weights
+from modelyard.kinds.modeldeployment import naming, version, weights
 from modelyard.kinds.modeldeployment.server import OWN
 
 if TYPE_CHECKING:
@@ -93,12 +93,13 @@ def checks(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Asked]:
     if before.drain_started_at is None or before.drain_result is not None:
         return
     if _elapsed(before.drain_started_at, seen.now) >= md.spec.drain.delay_seconds:
-        yield from (_check(md, pod) for pod in _running(seen))
+        served = version.earlier(md, seen) or md
+        yield from (_check(served.spec, pod) for pod in _running(seen))
 
 
-def _check(md: Object[ModelDeploymentSpec], pod: Stored) -> Asked:
-    address = ServiceAddress(pod.meta.namespace, pod.meta.name, md.spec.port, str(pod.status.get("podIP", "")))
-    return Asked(EngineLoad(address, pod.meta.uid, ENGINES[md.spec.engine].gauges))
+def _check(spec: ModelDeploymentSpec, pod: Stored) -> Asked:
+    address = ServiceAddress(pod.meta.namespace, pod.meta.name, spec.port, str(pod.status.get("podIP", "")))
+    return Asked(EngineLoad(address, pod.meta.uid, ENGINES[spec.engine].gauges))
 
 
 def _running(seen: Seen) -> list[Stored]:

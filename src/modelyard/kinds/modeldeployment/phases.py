@@ -23,7 +23,7 @@ class PhaseFacts(Struct, frozen=True):
 
     stage: Stage
     obstacle: Problem | None = None
-    """What kept the plan from being carried out; None: nothing."""
+    """What stands in the way of the wanted weights, or kept the plan from being carried out; None: nothing."""
     failure: Problem | None = None
     """Why the download failed or fails; None: it does not."""
     is_fetching: bool = False
@@ -65,13 +65,15 @@ def _because(problem: Problem | None) -> Why:
 
 
 def _fetching(facts: PhaseFacts) -> Why:
-    if facts.failure:
-        return _because(facts.failure)
+    if problem := facts.obstacle or facts.failure:
+        return _because(problem)
     return Why(Reason.DOWNLOADING, facts.progress or "a Job is fetching the weights")
 
 
 def _waiting(facts: PhaseFacts) -> Why:
-    return _because(facts.failure) if facts.failure else Why(Reason.CREATING, "the Job that fetches the weights starts")
+    if problem := facts.obstacle or facts.failure:
+        return _because(problem)
+    return Why(Reason.CREATING, "the Job that fetches the weights starts")
 
 
 def _deploying(facts: PhaseFacts) -> Why:

@@ -1,7 +1,7 @@
 """The children of a ModelDeployment: a claim, the Job that fills it, and then the server.
 
-The server is planned only for weights that are complete. While other weights are fetched, the running Deployment is
-left exactly as it is: it serves what it served before.
+The server is planned only for weights that are complete. While other weights are fetched, or cannot be, it is planned
+for those that it serves: with the version of before, and everything else as the spec says now.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ _NEXT = RequeueAfter(0.0, "what was deleted makes room for the next step")
 
 
 def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Plan:
-    """Return the plan of one ModelDeployment; blocked while its weights can neither be fetched nor mounted."""
+    """Return the plan of one ModelDeployment; blocked if its weights can neither be fetched nor mounted.
+
+    A version that is served already goes on without them.
+    """
     if decision.drain:
         return _drain(md, seen, decision, decision.drain)
+    servers = _servers(decision.served, seen)
+    unscaled = autoscale.obsolete(server.scaling(md.spec), seen)
     if problem := decision.problem:
-        return Plan(blocked=problem, requeue_after=secrets.requeue_after(md, seen.now, problem))
+        wait = secrets.requeue_after(md, seen.now, problem)
+        return Plan(servers, unscaled, requeue_after=wait) if servers else Plan(blocked=problem, requeue_after=wait)
     stage = decision.stage
     old_jobs = download.obsolete(md, seen, stage)
     # One Job at a time: the next reconcile, after the old one is deleted, creates the new one.
     fetching = (download.job(md, seen),) if stage in _FETCHING and not old_jobs else ()
     return Plan(
-        apply=(*claim.children(md, seen), *fetching, *_servers(md, seen, stage)),
-        delete=(
-            *old_jobs,
-            *autoscale.obsolete(server.scaling(md.spec), seen),
-            *_useless_servers(seen, decision),
-        ),
+        apply=(*claim.children(md, seen), *fetching, *servers),
+        delete=(*old_jobs, *unscaled, *_useless_servers(seen, decision)),
         requeue_after=_NEXT
         if old_jobs
         else _soonest(download.requeue_after(md, seen, stage), autoscale.requeue_after(md.before, seen)),
@@ -64,9 +66,11 @@ def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step
     if step in (Step.REMOVING, Step.DONE):
         left = (*scalers, *servers, *services, *jobs, *drain.own_claim(md, seen))
         return Plan(delete=left, requeue_after=_NEXT if left else None)
-    closed = (server.service(md.meta.name, md.spec, closed=True),) if services else ()
+    served = decision.served or md
+    closed = (server.service(md.meta.name, served.spec, closed=True),) if services else ()
     # In the step before, the Deployment is left exactly as it is: a drain that is taken back must restart nothing.
-    stopped = (server.deployment(md, seen, Replicas(0)),) if step is Step.STOPPING and drain.is_scaled_up(seen) else ()
+    stops = step is Step.STOPPING and drain.is_scaled_up(seen)
+    stopped = (server.deployment(served, seen, Replicas(0)),) if stops else ()
     return Plan(
         apply=(*closed, *stopped),
         # The autoscaler first goes: it would bring back pods.
@@ -75,8 +79,8 @@ def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step
     )
 
 
-def _servers(md: Object[ModelDeploymentSpec], seen: Seen, stage: Stage) -> tuple[Child, ...]:
-    if stage is not Stage.PRESENT:
+def _servers(md: Object[ModelDeploymentSpec] | None, seen: Seen) -> tuple[Child, ...]:
+    if md is None:
         return ()
     name = md.meta.name
     return (server.deployment(md, seen), server.service(name, md.spec), *server.autoscaler(name, md.spec))

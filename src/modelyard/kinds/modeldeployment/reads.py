@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
-from modelyard.kinds.contract import Owned
-from modelyard.kinds.modeldeployment import download, drain, weights
+from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE, VOLUME_CLAIM
+from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.modeldeployment import download, drain, version, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,5 +21,7 @@ def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
         yield Owned(resource)
     yield drain.SERVERS
     yield from weights.reads(md)
+    if before := version.earlier(md, seen):
+        yield Named(VOLUME_CLAIM, weights.mounted_claim(before))
     yield from download.reads(md, seen)
     yield from drain.checks(md, seen)

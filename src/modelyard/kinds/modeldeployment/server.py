@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.engines import ENGINES
@@ -12,13 +14,14 @@ from modelyard.engines.environment import plain
 from modelyard.engines.flags import names as has_flag
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
-from modelyard.kinds.modeldeployment import naming, weights
+from modelyard.kinds.modeldeployment import naming, version, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, Autoscaling
 from modelyard.kinds.modeldeployment.placement import GPU, placement
 from modelyard.kinds.shared import autoscale, engine_pod, pods, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 from modelyard.kinds.shared.gpu import NVIDIA, Devices
 from modelyard.kinds.shared.model_volumes import Storage
+from modelyard.kinds.shared.pods import without_empty
 from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ def deployment(md: Object[ModelDeploymentSpec], seen: Seen, replicas: Replicas |
     spec, name = md.spec, md.meta.name
     weights_label = {WEIGHTS_LABEL: weights.key(spec)}
     template = pods.pod_template({**naming.pod_labels(name, naming.SERVER), **weights_label}, _pod(md, seen))
-    return workloads.deployment(
+    child = workloads.deployment(
         name,
         {**naming.child_labels(name), **weights_label},
         naming.selector(name),
@@ -52,6 +55,8 @@ def deployment(md: Object[ModelDeploymentSpec], seen: Seen, replicas: Replicas |
         template,
         strategy="Recreate" if spec.gpus else "RollingUpdate",
     )
+    metadata = {**child.body["metadata"], "annotations": version.as_annotation(spec)}
+    return structs.replace(child, body={**child.body, "metadata": without_empty(metadata)})
 
 
 def service(name: str, spec: ModelDeploymentSpec, *, closed: bool = False) -> Child:

@@ -14,7 +14,7 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import download, drain, naming, phases, server, weights
+from modelyard.kinds.modeldeployment import download, drain, naming, phases, server, version, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, ModelDeploymentStatus, Phase, VerifiedWeights
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import SERVERS, DrainResult, Step
@@ -84,7 +84,8 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
     progress = download.progress(md, seen)
     return PhaseFacts(
         stage=decision.stage,
-        obstacle=outcome.problem,
+        # The plan goes on without weights that cannot be fetched if a version is served already.
+        obstacle=outcome.problem or decision.problem,
         failure=_download_problem(md, seen, decision.stage),
         is_fetching=download.has_started(md, seen),
         # Without the time left: a message must not hold times.
@@ -105,11 +106,13 @@ def _download_problem(md: Object[ModelDeploymentSpec], seen: Seen, stage: Stage)
 
 
 def _with_earlier(md: Object[ModelDeploymentSpec], seen: Seen, facts: PhaseFacts, verdict: Verdict) -> Verdict:
-    """Return the verdict with the remark that earlier weights are served, if they are."""
-    if facts.stage is Stage.PRESENT or not facts.rollout.ready or server.served_key(seen) == weights.key(md.spec):
+    """Return the verdict with the remark that an earlier version is served, if it is."""
+    is_wanted = server.served_key(seen) == weights.key(md.spec) and version.earlier(md, seen) is None
+    if is_wanted or facts.drain or not facts.rollout.ready:
         return verdict
-    why = Why(verdict.why.reason, f"the earlier weights are served while these are not complete: {verdict.why.message}")
-    return Verdict(verdict.phase, why)
+    return Verdict(
+        verdict.phase, Why(verdict.why.reason, f"the earlier version is served for now: {verdict.why.message}")
+    )
 
 
 def verified_weights(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> VerifiedWeights | None:
