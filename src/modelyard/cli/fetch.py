@@ -70,6 +70,10 @@ def fetch(
     allow_root: Annotated[
         list[Path] | None, typer.Option(help="A folder that local sources may be in. Can be repeated.")
     ] = None,
+    prune_except: Annotated[
+        list[str] | None,
+        typer.Option(help="Remove the weights in folders beside this one, but for the one named. Can be repeated."),
+    ] = None,
 ) -> None:
     """Fetch weights into a folder: resumed, verified, and whole or not there. Credentials come by environment."""
     request = FetchRequest(
@@ -84,6 +88,7 @@ def fetch(
         verify=verify,
         ca=ca,
         allowed_roots=tuple(allow_root or ()),
+        prune_except=tuple(prune_except or ()),
     )
     _share_with_group()
     code, result = asyncio.run(_run(request))

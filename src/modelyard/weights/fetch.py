@@ -28,6 +28,7 @@ from modelyard.weights.manifest import Choice, Kept
 from modelyard.weights.names import MANIFEST, is_ours
 from modelyard.weights.partial import Partial, sweep
 from modelyard.weights.progress import Progress, Say
+from modelyard.weights.prune import prune
 from modelyard.weights.settings import FetchSettings, tls_context
 from modelyard.weights.transfer import retried, stage
 from modelyard.weights.types import FetchRequest, Refresh, RetryPolicy, SourceFile
@@ -56,6 +57,7 @@ async def fetch(request: FetchRequest, settings: FetchSettings, policy: RetryPol
     try:
         source = parse(request.source)
         _refuse_unfit(source, request)
+        prune(request, say)
         kept = manifests.complete(request)
         if kept and not _looks_again(source, request) and link.is_made(request, kept.files[0].name):
             return Fetched(kept)

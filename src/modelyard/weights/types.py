@@ -36,6 +36,8 @@ class FetchRequest(msgspec.Struct, frozen=True):
     verify: bool = False
     ca: Path | None = None
     allowed_roots: tuple[Path, ...] = ()
+    prune_except: tuple[str, ...] = ()
+    """Folders beside this one that are kept when others are removed; empty: nothing is removed."""
 
     @property
     def cache_key(self) -> str:

@@ -248,8 +248,11 @@ def requeue_after(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -
     return min((wait for wait in waits if wait), key=lambda wait: wait.seconds, default=None)
 
 
-def job(md: Object[ModelDeploymentSpec], seen: Seen) -> CreateOnly:
-    """Return the Job that fetches the weights."""
+def job(md: Object[ModelDeploymentSpec], seen: Seen, kept: tuple[str, ...]) -> CreateOnly:
+    """Return the Job that fetches the weights, and first removes all others but those in the folders to keep, if any.
+
+    What it keeps is no part of the try: it depends on when the Job is created.
+    """
     key = weights.key(md.spec)
     name = naming.job_name(md.meta.name, key)
     meta = {
@@ -257,7 +260,7 @@ def job(md: Object[ModelDeploymentSpec], seen: Seen) -> CreateOnly:
         "labels": {**naming.pod_labels(md.meta.name, naming.DOWNLOAD), WEIGHTS_LABEL: key},
         "annotations": _annotations(md, seen),
     }
-    body = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": meta, "spec": _job_spec(md, seen)}
+    body = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": meta, "spec": _job_spec(md, seen, kept)}
     return CreateOnly(JOB, name, body)
 
 
@@ -268,7 +271,7 @@ def _annotations(md: Object[ModelDeploymentSpec], seen: Seen) -> dict[str, str]:
     return {ATTEMPT: fingerprint(decisive), GENERATION: str(md.meta.generation)}
 
 
-def _job_spec(md: Object[ModelDeploymentSpec], seen: Seen) -> Json:
+def _job_spec(md: Object[ModelDeploymentSpec], seen: Seen, kept: tuple[str, ...] = ()) -> Json:
     asked = md.spec.download
     labels = {**naming.pod_labels(md.meta.name, naming.DOWNLOAD), WEIGHTS_LABEL: weights.key(md.spec)}
     spec = {
@@ -276,16 +279,17 @@ def _job_spec(md: Object[ModelDeploymentSpec], seen: Seen) -> Json:
         "activeDeadlineSeconds": asked.deadline_seconds,
         "ttlSecondsAfterFinished": _KEPT_SECONDS,
         "podFailurePolicy": {"rules": fetch_job.failure_policy_rules()},
-        "template": pods.pod_template(labels, _pod(md, seen)),
+        "template": pods.pod_template(labels, _pod(md, seen, kept)),
     }
     return {name: value for name, value in spec.items() if value is not None}
 
 
-def _pod(md: Object[ModelDeploymentSpec], seen: Seen) -> Json:
+def _pod(md: Object[ModelDeploymentSpec], seen: Seen, kept: tuple[str, ...]) -> Json:
     storage = weights.storage(md, seen.policy)
     (fetch,) = storage.init
     sums = (f"{name}={value.lower()}" for name, value in sorted(md.spec.checksums.items()))
-    args = [*fetch["args"], *(word for entry in sums for word in ("--checksum", entry))]
+    more = (*(("--checksum", entry) for entry in sums), *(("--prune-except", folder) for folder in kept))
+    args = [*fetch["args"], *(word for pair in more for word in pair)]
     return {
         "restartPolicy": "Never",
         "containers": [{**fetch, "args": args}],

@@ -28,6 +28,8 @@ class PhaseFacts(Struct, frozen=True):
     """Why the download failed or fails; None: it does not."""
     is_fetching: bool = False
     """Whether a pod of the Job has started."""
+    is_queued: bool = False
+    """Whether a download of other weights has to stop first."""
     progress: str = ""
     """How far the download is; empty: not known."""
     rollout: Rollout = Rollout()
@@ -73,6 +75,8 @@ def _fetching(facts: PhaseFacts) -> Why:
 def _waiting(facts: PhaseFacts) -> Why:
     if problem := facts.obstacle or facts.failure:
         return _because(problem)
+    if facts.is_queued:
+        return Why(Reason.CREATING, "the download of other weights has to stop before this one starts")
     return Why(Reason.CREATING, "the Job that fetches the weights starts")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.plan import Child, Plan, Replicas, RequeueAfter
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.modeldeployment import claim, download, drain, server
+from modelyard.kinds.modeldeployment import claim, download, drain, prune, server
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import Step
 from modelyard.kinds.shared import autoscale, secrets
@@ -40,8 +40,9 @@ def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Pla
         return Plan(servers, unscaled, requeue_after=wait) if servers else Plan(blocked=problem, requeue_after=wait)
     stage = decision.stage
     old_jobs = download.obsolete(md, seen, stage)
-    # One Job at a time: the next reconcile, after the old one is deleted, creates the new one.
-    fetching = (download.job(md, seen),) if stage in _FETCHING and not old_jobs else ()
+    # One Job at a time: the next reconcile, after the old one and its pods are gone, creates the new one.
+    is_next = stage in _FETCHING and not old_jobs and not prune.is_under_way(md, seen)
+    fetching = (download.job(md, seen, prune.folders_to_keep(md, seen)),) if is_next else ()
     return Plan(
         apply=(*claim.children(md, seen), *fetching, *servers),
         delete=(*old_jobs, *unscaled, *_useless_servers(seen, decision)),

@@ -14,7 +14,7 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import download, drain, naming, phases, server, version, weights
+from modelyard.kinds.modeldeployment import download, drain, naming, phases, prune, server, version, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, ModelDeploymentStatus, Phase, VerifiedWeights
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import SERVERS, DrainResult, Step
@@ -88,6 +88,7 @@ def phase_facts(md: Object[ModelDeploymentSpec], seen: Seen, outcome: Outcome, d
         obstacle=outcome.problem or decision.problem,
         failure=_download_problem(md, seen, decision.stage),
         is_fetching=download.has_started(md, seen),
+        is_queued=prune.is_under_way(md, seen),
         # Without the time left: a message must not hold times.
         progress=f"downloading: {progress.text.partition(', ')[0]}" if progress else "",
         rollout=rollout,
