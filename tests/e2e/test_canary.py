@@ -136,6 +136,7 @@ async def until_gone(yard: Yard, name: str) -> None:
 
 async def test_of_2000_answers_of_the_example_20_percent_are_the_canarys(canaries: Yard) -> None:
     await until_split(canaries, "chat", 20)
+    assert (await canaries.answer_at_door("chat")).startswith(tuple(NAMED.values()))
     url, found = await canaries.url("chat-svc"), Counter[str]()
     said = {await ask(url, "Which model are you?") for _ in range(40)}
     assert all(any(answer.startswith(name) for answer in said) for name in NAMED.values())

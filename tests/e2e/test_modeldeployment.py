@@ -67,7 +67,7 @@ async def test_it_walks_to_running_and_a_killed_download_goes_on_where_it_was(ya
         os.kill(await downloader(2_000_000, yard.path), signal.SIGKILL)
         await yard.until(in_phase("Running"), KIND, "walk")
         assert server.requests[-1].headers["Range"] == "bytes=2000000-"
-    assert (await ask(await url(yard, "walk"), "Which model are you?")).startswith(NAMED["yard"])
+    assert (await yard.answer_at_door("walk")).startswith(NAMED["yard"])
     watching.kill()
     shown = (await watching.communicate())[0].decode().split("\n")
     phases = [line.split()[1] for line in shown if line.startswith("walk ") and len(line.split()) > 1]

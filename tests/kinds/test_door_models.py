@@ -8,9 +8,12 @@ import pytest
 
 from modelyard.core.objects import Stored
 from modelyard.kinds.inferenceservice.api import RESOURCE
-from modelyard.kinds.shared.door_models import backends, door_model
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
+from modelyard.kinds.shared.door_models import backends
 from modelyard.kinds.shared.envoy import Address
 from modelyard.kinds.shared.envoy_door import Backend, claims
+from modelyard.kinds.shared.service_refs import offered_model
+from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
 
 def service(name: str, namespace: str = "default", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Stored:
@@ -20,10 +23,20 @@ def service(name: str, namespace: str = "default", created: str = "2026-01-01T00
     )
 
 
+def deployment(name: str, created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Stored:
+    meta = {"name": name, "namespace": "default", "creationTimestamp": created}
+    return Stored.from_dict(MODEL_DEPLOYMENT, {"metadata": meta, "spec": {"modelName": "Weights", **spec}})
+
+
+def zerfoo(name: str, **spec: Any) -> Stored:
+    meta = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return Stored.from_dict(ZERFOO, {"metadata": meta, "spec": {"modelRef": "weights", "runtime": "zerfoo", **spec}})
+
+
 def door(*services: Stored) -> list[Backend]:
     """Return the backends of services; each is at an address that tells which one it is."""
-    found = [door_model(each) for each in services]
-    return backends({model: Address(f"{model.service.namespace}.{model.service.name}", 1) for model in found if model})
+    found = [offered_model(each) for each in services]
+    return backends({model: Address(f"{model.place.namespace}.{model.place.name}", 1) for model in found if model})
 
 
 def names(of: Stored) -> tuple[str, ...]:
@@ -48,6 +61,41 @@ def names(of: Stored) -> tuple[str, ...]:
 )
 def test_a_service_has_the_names_that_its_engine_takes(spec: dict[str, Any], expected: tuple[str, ...]) -> None:
     assert names(service("one", **spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        # vLLM is told both names.
+        ({}, ("one", "Weights")),
+        ({"args": ["--served-model-name", "a"]}, ("a",)),
+        ({"engine": "llamacpp"}, ("one", "Weights")),
+        ({"engine": "llamacpp", "args": ["--alias", "a"]}, ("one", "a")),
+        ({"engine": "tgi"}, ("one", "Weights")),
+    ],
+)
+def test_a_model_deployment_is_called_by_its_name_and_by_that_of_its_model(
+    spec: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    assert names(deployment("one", **spec)) == expected
+
+
+def test_a_model_deployment_that_is_deprecated_is_not_behind_the_door() -> None:
+    assert door(deployment("one", deprecated=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "expected"),
+    [("zerfoo", ("one", "weights")), ("llamacpp", ("one", "weights")), ("vllm", ("one",))],
+)
+def test_a_zerfoo_service_is_reached_through_its_split(runtime: str, expected: tuple[str, ...]) -> None:
+    (found,) = door(zerfoo("one", runtime=runtime))
+    assert (found.names, found.address.host) == (expected, "default.one-svc")
+
+
+def test_of_two_objects_that_claim_one_service_the_older_has_it() -> None:
+    newer = deployment("one", created="2026-02-01T00:00:00Z", engine="llamacpp")
+    assert [each.names for each in door(newer, service("one"))] == [("one", "weights")]
 
 
 def test_an_engine_that_speaks_another_protocol_is_not_behind_the_door() -> None:

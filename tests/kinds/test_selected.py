@@ -31,6 +31,6 @@ def test_every_kind_is_offered_by_the_names_that_its_server_takes():
     assert offered() == {
         ("chat", "weights"): "10.0.0.1:8080",
         ("gemma3:1b",): "10.0.0.2:11434",
-        ("llama-3-70b",): "10.0.0.3:8000",
+        ("large", "llama-3-70b"): "10.0.0.3:8000",
         ("tracks", "gemma-3-1b"): "10.0.0.4:8080",
     }

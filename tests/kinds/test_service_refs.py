@@ -125,7 +125,7 @@ def test_a_model_on_hosts_is_known_before_one_of_them_answers(ready: int, reason
     ("stored", "aliases", "takes_own_name"),
     [
         (("InferenceModel", {"model": "gemma3:1b"}), ("gemma3:1b",), False),
-        (("ModelDeployment", {"modelName": "gemma"}), ("gemma",), False),
+        (("ModelDeployment", {"modelName": "gemma"}), ("gemma",), True),
         (("ModelDeployment", {"modelName": "gemma", "args": ["--served-model-name", "big"]}), ("big",), False),
         (("ModelDeployment", {"modelName": "gemma", "engine": "llamacpp"}), ("gemma",), True),
         (("ZerfooInferenceService", {"modelRef": "gemma-3-1b"}), ("gemma-3-1b",), True),
@@ -138,7 +138,8 @@ def test_an_offered_model_goes_by_the_names_that_its_server_takes(
     kind, spec = stored
     (resource,) = [one for one in RESOURCES if one.kind == kind]
     found = offered_model(named(resource, spec))
-    assert found == DoorModel(Key("default", "chat"), aliases, takes_own_name)
+    host = "chat-svc" if kind == "ZerfooInferenceService" else "chat"
+    assert found == DoorModel(Key("default", "chat"), host, aliases, takes_own_name)
     assert offered_model(named(resource, spec, {}, deletionTimestamp="2026-01-01T00:00:00Z")) is None
 
 
@@ -146,7 +147,7 @@ def test_a_model_deployment_is_known_by_its_endpoint():
     ref = ServiceRef("chat", kind="ModelDeployment")
     known = named(MODEL_DEPLOYMENT, {"modelName": "gemma"}, {"endpoint": ENDPOINT, "conditions": AVAILABLE})
     url = "http://chat.default.svc.cluster.local:8080/v1"
-    assert served_model(known) == ServedModel(url, "gemma", ready=True, takes_own_name=False)
+    assert served_model(known) == ServedModel(url, "gemma", ready=True)
     new = named(MODEL_DEPLOYMENT, {"modelName": "gemma"})
     found = resolve_service(ref, FIELD, Seen(NOW, found={read_service(ref): {new.meta.key: new}}))
     assert found.served is None

@@ -472,6 +472,13 @@
   verbs:
   - update
 - apiGroups:
+  - ai.example.com
+  resources:
+  - modeldeployments
+  verbs:
+  - list
+  - watch
+- apiGroups:
   - apps
   resources:
   - deployments
@@ -498,6 +505,14 @@
   - inference.llmkube.dev
   resources:
   - inferenceservices
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - modelyard.dev
+  resources:
+  - inferencemodels
+  - zerfooinferenceservices
   verbs:
   - list
   - watch

@@ -6,7 +6,7 @@ Served only with `modelyard run --door`. On one machine `local/up/door` takes it
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.door import api, plan, reads
-from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
+from modelyard.kinds.shared.service_refs import RESOURCES
 
 DOOR = Kind(
     resource=api.RESOURCE,
@@ -15,7 +15,7 @@ DOOR = Kind(
     reads=reads.reads,
     plan=plan.plan,
     summarise=None,
-    looks_at=(INFERENCE_SERVICE,),
+    looks_at=RESOURCES,
     children=(CONFIG_MAP, DEPLOYMENT, SERVICE),
     deletes=(CONFIG_MAP, DEPLOYMENT, SERVICE),
     conditions=(),

@@ -8,24 +8,22 @@ from modelyard.core import names
 from modelyard.core.plan import Plan, Replicas
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.door import reads
 from modelyard.kinds.door.api import NAME, PORT, RESOURCE
 from modelyard.kinds.shared import labels, pods, workloads
-from modelyard.kinds.shared.door_models import backends
 from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
+from modelyard.kinds.shared.offered_models import find_backends
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.door.api import NamespaceSpec
-    from modelyard.kinds.shared.envoy_door import Backend
 
 _SELECTOR: Final = {"app": NAME}
 
 
 def plan(namespace: Object[NamespaceSpec], seen: Seen) -> Plan:
     """Return everything that should exist for the door of a namespace; without a model, the removal of all of it."""
-    found = found_backends(namespace.meta.name, seen)
+    found = find_backends(namespace.meta.name, seen)
     if not found:
         owned = (child for resource in (SERVICE, DEPLOYMENT, CONFIG_MAP) for child in seen.all(Owned(resource)))
         return Plan(delete=tuple(child.ref for child in owned))
@@ -41,11 +39,3 @@ def plan(namespace: Object[NamespaceSpec], seen: Seen) -> Plan:
             workloads.service(NAME, own, _SELECTOR, PORT),
         )
     )
-
-
-def found_backends(namespace: str, seen: Seen) -> list[Backend]:
-    """Return the models of a namespace whose Services have an address, ready or not."""
-    places = {facet.label: facet.address for facet in seen.every(reads.services(namespace)).values()}
-    models = seen.every(reads.models(namespace)).values()
-    labelled = ((model, names.short(model.service.name)) for model in models)
-    return backends({model: places[label] for model, label in labelled if label in places})

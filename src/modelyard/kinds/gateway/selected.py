@@ -8,58 +8,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
 from modelyard.core import names
 from modelyard.core.conditions import Problem
 from modelyard.core.plan import Replicas
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import CONFIG_MAP, SERVICE
-from modelyard.core.selectors import Selector
-from modelyard.kinds.contract import Every
+from modelyard.core.resources import CONFIG_MAP
 from modelyard.kinds.gateway.naming import models_labels, models_name
-from modelyard.kinds.shared import pods, workloads
-from modelyard.kinds.shared.door_models import backends
-from modelyard.kinds.shared.envoy import Address
+from modelyard.kinds.shared import offered_models, pods, workloads
 from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
-from modelyard.kinds.shared.service_refs import RESOURCES, offered_model
+from modelyard.kinds.shared.offered_models import find_backends
+from modelyard.kinds.shared.service_refs import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from modelyard.core.objects import Stored
     from modelyard.core.plan import Child
     from modelyard.core.policy import Policy
-    from modelyard.core.resources import Resource
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.gateway.api import GatewaySpec
-    from modelyard.kinds.shared.door_models import DoorModel
     from modelyard.kinds.shared.envoy_door import Backend
 
 Json = dict[str, Any]
 
 PORT: Final = 80
 _KINDS: Final = ", ".join(resource.kind for resource in RESOURCES[:-1]) + f" or {RESOURCES[-1].kind}"
-_HEADLESS: Final = "None"
 _USER_FIELDS: Final = ("runAsUser", "runAsGroup")
-
-
-class ServicePlace(Struct, frozen=True):
-    """The Service of an object that serves a model, and its address."""
-
-    instance: str
-    """The name of the object, as labels hold it."""
-    address: Address
 
 
 def reads(gateway: Object[GatewaySpec]) -> Iterator[Read]:
     """Name the services that the selector matches, and their addresses."""
-    if gateway.spec.service_selector is None:
-        return
-    for resource in RESOURCES:
-        yield _offered(gateway, resource)
-        yield _places(gateway, resource)
+    if asked := gateway.spec.service_selector:
+        yield from offered_models.reads(gateway.meta.namespace, asked.selector)
 
 
 def url(gateway: Object[GatewaySpec]) -> str:
@@ -94,26 +74,10 @@ def find_problem(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:
     )
 
 
-def _offered(gateway: Object[GatewaySpec], resource: Resource) -> Every[DoorModel]:
+def _backends(gateway: Object[GatewaySpec], seen: Seen) -> list[Backend]:
     asked = gateway.spec.service_selector
     assert asked, "only asked for with a selector"
-    return Every(resource, offered_model, gateway.meta.namespace, asked.selector)
-
-
-def _places(gateway: Object[GatewaySpec], resource: Resource) -> Every[ServicePlace]:
-    # By our labels, so that the watch of Services stays one of our own.
-    of_kind = Selector(((names.KIND_LABEL, resource.kind.lower()), (names.MANAGED_BY, names.MANAGER)))
-    return Every(SERVICE, _place, gateway.meta.namespace, of_kind)
-
-
-def _backends(gateway: Object[GatewaySpec], seen: Seen) -> list[Backend]:
-    found: dict[DoorModel, Address] = {}
-    for resource in RESOURCES:
-        places = {place.instance: place.address for place in seen.every(_places(gateway, resource)).values()}
-        models = seen.every(_offered(gateway, resource)).values()
-        labelled = ((model, names.short(model.service.name)) for model in models)
-        found.update({model: places[label] for model, label in labelled if label in places})
-    return backends(found)
+    return find_backends(gateway.meta.namespace, seen, asked.selector)
 
 
 def _pod(name: str, policy: Policy) -> Json:
@@ -122,11 +86,3 @@ def _pod(name: str, policy: Policy) -> Json:
         return pod
     kept = {field: value for field, value in pod["securityContext"].items() if field not in _USER_FIELDS}
     return {**pod, "securityContext": kept}
-
-
-def _place(service: Stored) -> ServicePlace | None:
-    """Return where the Service of an object is; None: it has no address, or leads to a part of the object only."""
-    spec, ip = service.spec, str(service.spec.get("clusterIP", ""))
-    if not ip or ip == _HEADLESS or service.meta.label(names.COMPONENT_LABEL):
-        return None
-    return ServicePlace(service.meta.label(names.INSTANCE_LABEL), Address(ip, int(spec["ports"][0]["port"])))

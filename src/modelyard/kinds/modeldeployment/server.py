@@ -116,14 +116,21 @@ def _resolved(md: Object[ModelDeploymentSpec], policy: Policy) -> ResolvedPod:
         port=spec.port,
         devices=Devices(count=spec.gpus, vendor=NVIDIA, resource=GPU, taint=GPU),
         storage=Storage(model=fetched.model, volumes=volumes, mounts=fetched.mounts),
-        launch=engine.launch(engine.options(extra_args=(*_name(spec), *spec.args)), place),
+        launch=engine.launch(engine.options(extra_args=(*_names(md), *spec.args)), place),
     )
 
 
-def _name(spec: ModelDeploymentSpec) -> tuple[str, ...]:
-    """Return the flag that names the model for clients; empty: the user gives it, or the engine has none."""
+def _names(md: Object[ModelDeploymentSpec]) -> tuple[str, ...]:
+    """Return the flag that names the model for clients; empty: the user gives it, or the engine has none.
+
+    vLLM refuses all other names, and `door_models` lists the name of the object as well. The first is the one it uses.
+    """
+    spec = md.spec
     flag = _NAME_FLAGS.get(spec.engine, "")
-    return (flag, spec.model_name) if flag and not has_flag(spec.args, flag) else ()
+    if not flag or has_flag(spec.args, flag):
+        return ()
+    also = (md.meta.name,) if spec.engine == "vllm" and md.meta.name != spec.model_name else ()
+    return (flag, spec.model_name, *also)
 
 
 def _resources(spec: ModelDeploymentSpec) -> Json:

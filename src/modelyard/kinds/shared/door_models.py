@@ -1,6 +1,7 @@
-"""Which InferenceServices a door leads to, and by which names.
+"""Which models a door leads to, and by which names.
 
-Pure. The kind Door makes the backends of a namespace with it, `local/up/door` those of one machine.
+Pure. `offered_models` makes the backends of a namespace with it, `local/up/door` those of one machine. This file reads
+InferenceServices; `service_refs.offered_model` reads the objects of all kinds.
 
 A model may be called by the name of its InferenceService, by the name of its Model, and by what its engine was told to
 call it (`--alias` of llama.cpp, `--served-model-name` of vLLM). The request goes to the engine as it is, so a name that
@@ -38,18 +39,25 @@ _SERVED: Final = ("--served-model-name",)
 
 
 class DoorModel(Struct, frozen=True):
-    """An InferenceService behind a door. It says nothing of where its Service is, which may not exist yet."""
+    """An object behind a door. It says nothing of the address of its Service, which may not exist yet."""
 
     service: Key
-    """The InferenceService."""
+    """The object, such as an InferenceService."""
+    host: str
+    """The name of the Service that clients of the object use."""
     aliases: tuple[str, ...] = ()
     """The other names that its engine takes."""
     takes_own_name: bool = True
-    """Whether its engine takes the name of the InferenceService."""
+    """Whether its engine takes the name of the object."""
     path: str = _API
     """Where its server has OpenAI's API."""
     created: str = ""
-    """When the InferenceService was created, as Kubernetes writes it."""
+    """When the object was created, as Kubernetes writes it."""
+
+    @property
+    def place(self) -> Key:
+        """The Service that clients of the object use."""
+        return Key(self.service.namespace, self.host)
 
 
 class _Endpoint(Struct, frozen=True):
@@ -72,6 +80,7 @@ def door_model(service: Stored) -> DoorModel | None:
     is_strict = spec.runtime == VLLM and bool(told)
     return DoorModel(
         service=service.meta.key,
+        host=service.meta.name.replace(".", "-"),
         aliases=told if is_strict else (*told, spec.model_ref),
         takes_own_name=not is_strict,
         path=_api_path(spec.endpoint.path if spec.endpoint else ""),
@@ -82,11 +91,11 @@ def door_model(service: Stored) -> DoorModel | None:
 def backends(found: Mapping[DoorModel, Address]) -> list[Backend]:
     """Return the backends of a door to these models.
 
-    A name of an InferenceService is never that of another model. Of two namespaces with the same name, the one called
-    `default` has it, else the older one; both are told apart by `namespace/name`. Of all other names the oldest model
-    that claims one has it.
+    A name of an object is never that of another model. Of two namespaces with the same name, the one called `default`
+    has it, else the older one; both are told apart by `namespace/name`. Of all other names the oldest model that claims
+    one has it. So it is with a Service that two objects claim, of different kinds and with the same name.
     """
-    ordered = sorted(found, key=_rank)
+    ordered = _oldest_of_each_service(found)
     counts = Counter(model.service.name for model in ordered)
     own = {model: _own_names(model, is_shared=counts[model.service.name] > 1) for model in ordered}
     taken = {name for names in own.values() for name in names}
@@ -101,8 +110,15 @@ def backends(found: Mapping[DoorModel, Address]) -> list[Backend]:
     ]
 
 
-def _rank(model: DoorModel) -> tuple[bool, str, Key]:
-    return model.service.namespace != _DEFAULT_NAMESPACE, model.created, model.service
+def _oldest_of_each_service(found: Mapping[DoorModel, Address]) -> list[DoorModel]:
+    oldest: dict[Address, DoorModel] = {}
+    for model in sorted(found, key=_rank):
+        oldest.setdefault(found[model], model)
+    return list(oldest.values())
+
+
+def _rank(model: DoorModel) -> tuple[bool, str, Key, str]:
+    return model.service.namespace != _DEFAULT_NAMESPACE, model.created, model.service, model.host
 
 
 def _own_names(model: DoorModel, *, is_shared: bool) -> tuple[str, ...]:

@@ -90,7 +90,8 @@ def _of_model_deployment(stored: Stored) -> ServedModel:
     engine = str(spec.get("engine", VLLM))
     told = told_names(engine, spec.get("args") or ())
     url, name = f"{origin}/v1" if origin else "", told[0] if told else str(spec["modelName"])
-    return ServedModel(url, name, _holds(stored, "Available"), takes_own_name=engine != VLLM)
+    # Unless the user tells vLLM other names, it is told that of the object as well.
+    return ServedModel(url, name, _holds(stored, "Available"), takes_own_name=engine != VLLM or not told)
 
 
 def _of_zerfoo(stored: Stored) -> ServedModel:
@@ -133,15 +134,19 @@ def served_model(stored: Stored) -> ServedModel | None:
 
 
 def offered_model(stored: Stored) -> DoorModel | None:
-    """Return an object as a proxy in front of many models sees it; None: as `served_model`.
+    """Return an object as a proxy in front of many models sees it; None: as `served_model`, or it is deprecated.
 
     For `Every`, too.
     """
     served = served_model(stored)
     if served is None or stored.resource == INFERENCE_SERVICE:
         return door_model(stored) if served else None
+    if stored.resource == MODEL_DEPLOYMENT and stored.spec.get("deprecated"):
+        return None
+    name = stored.meta.name
     return DoorModel(
         service=stored.meta.key,
+        host=f"{name}-svc" if stored.resource == ZERFOO else name,
         aliases=(served.model,),
         takes_own_name=served.takes_own_name,
         created=stored.meta.creation_timestamp or "",

@@ -1,8 +1,8 @@
 """One address for all models of this machine: the Envoy that routes by `model`, and the file with its routes.
 
-`machine` runs it as a part of the machine, like the operator. It follows InferenceServices and the addresses of their
-Services, and replaces the file when they change; Envoy reads it again by itself. A machine without Envoy works as well:
-each service has an address of its own.
+`machine` runs it as a part of the machine, like the operator. It follows the objects that serve models and the
+addresses of their Services, and replaces the file when they change; Envoy reads it again by itself. A machine without
+Envoy works as well: each service has an address of its own.
 
 On a cluster the counterpart is the Deployment `modelyard-door`.
 """
@@ -17,13 +17,11 @@ import msgspec
 import structlog
 
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import Key
-from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
-from modelyard.kinds.inferenceservice.naming import service_name
-from modelyard.kinds.shared.door_models import DoorModel, backends, door_model
+from modelyard.kinds.shared.door_models import DoorModel, backends
 from modelyard.kinds.shared.envoy import Address, Proxy
 from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_routes import VERSION_PATH
+from modelyard.kinds.shared.service_refs import RESOURCES, offered_model
 from modelyard.kube.watch import Target, follow
 from modelyard.local.envoy import bootstrap_words, envoy_program, fitted
 from modelyard.local.files import private_folder, write_private
@@ -87,7 +85,7 @@ class Door:
         self._folder = private_folder(state / "door")
         self._changed = asyncio.Event()
         self._written = asyncio.Event()
-        self._services = Store(self._changed.set)
+        self._stores = {kind: Store(self._changed.set) for kind in RESOURCES}
         self._version = ""
         self.program = Program(
             [envoy, *_words(self._address, self._folder)],
@@ -109,13 +107,14 @@ class Door:
     async def run(self, client: Client) -> NoReturn:
         """Keep the file with the routes up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(follow(client, Target(INFERENCE_SERVICE), self._services))
+            for kind, store in self._stores.items():
+                group.create_task(follow(client, Target(kind), store))
             group.create_task(self._follow_addresses())
             is_done = True
             while True:
                 await pause(None if is_done else _TRY_AGAIN_SECONDS, until=self._changed)
                 self._changed.clear()
-                is_done = not self._services.is_filled or self._write()
+                is_done = not all(store.is_filled for store in self._stores.values()) or self._write()
 
     async def _follow_addresses(self) -> NoReturn:
         while True:
@@ -143,14 +142,13 @@ class Door:
 
     def _found(self) -> dict[DoorModel, Address]:
         """Return the models whose Services have an address, ready or not."""
-        models = (door_model(each) for each in self._services.items.values() if not each.meta.deleting)
+        models = (offered_model(each) for store in self._stores.values() for each in store.items.values())
         places = {model: self._place(model) for model in models if model}
         return {model: place for model, place in places.items() if place}
 
     def _place(self, model: DoorModel) -> Address | None:
-        service = Key(model.service.namespace, service_name(model.service.name))
-        # An InferenceService has one port.
-        ports = self._proxy.service_addresses.get(service, {}).values()
+        # Such a Service has one port.
+        ports = self._proxy.service_addresses.get(model.place, {}).values()
         return next((Address(*place) for place in ports), None)
 
     async def open(self) -> None:
