@@ -241,7 +241,9 @@ class Controller:
 
     def _is_hidden(self, item: Item, outcome: Outcome) -> bool:
         """Return whether an outcome stays out of the status for now, because the next try will probably succeed."""
-        return outcome.retry and self._queue.failures(item) < HIDDEN_RETRIES
+        # Woken while it waits out a Retry-After, an object has not failed again.
+        in_a_row = self._queue.failures(item) + (1 if outcome.is_news else 0)
+        return outcome.retry and in_a_row <= HIDDEN_RETRIES
 
     def _must_finalize(self, kind: Kind, stored: Stored) -> bool:
         return kind.finalize is not None and names.FINALIZER in stored.meta.finalizers
