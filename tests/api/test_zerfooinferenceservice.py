@@ -6,13 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SERVICE
+from modelyard.core.resources import AUTOSCALER, CONFIG_MAP, DEPLOYMENT, POD, SERVICE
+from modelyard.kinds.shared.envoy_router import router_files
 from modelyard.local.raw_client import RawClientError
 from tests.support.mcps import condition, expect_writes, says
 from tests.support.mcps import create as create_tool_server
 from tests.support.mcps import until_ready as until_tool_server_ready
 from tests.support.services import MODELS, create_model
-from tests.support.zerfoos import HEALTH, ZERFOOS, create, edit, until_phase, zerfoo
+from tests.support.zerfoos import (
+    HEALTH,
+    TRIAL,
+    ZERFOOS,
+    create,
+    create_canary,
+    edit,
+    until_phase,
+    until_weighted,
+    zerfoo,
+)
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
@@ -265,6 +276,19 @@ async def test_a_canary_gets_no_request_while_its_routers_do_not_answer(
     assert {selector["app"] for selector in selectors} == {"chat-primary"}
     for track in ("primary", "canary", "router"):
         assert (await admin.get(DEPLOYMENT.path(namespace, f"chat-{track}")))["metadata"]["generation"] == 1
+
+
+async def test_weights_that_a_user_writes_for_the_routers_are_put_back(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create_canary(admin, namespace)
+    await until_weighted(recorder, namespace)
+    path = CONFIG_MAP.path(namespace, f"{TRIAL}-router")
+    ours = (await admin.get(path))["data"]
+    edited = await admin.patch(path, {"data": router_files({"primary": 1, "canary": 99}).data})
+    assert edited["data"] != ours
+    await recorder.wait_for_later(edited, CONFIG_MAP, lambda item: item["data"] == ours)
 
 
 async def test_deleting_it_leaves_nothing_and_deleting_it_twice_is_no_error(

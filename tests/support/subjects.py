@@ -151,6 +151,20 @@ ZERFOO = Subject(
     create=zerfoos.create,
     until_ready=zerfoos.until_phase,
 )
+CANARY = Subject(
+    resource=ZERFOOS,
+    name=zerfoos.TRIAL,
+    children=(
+        *((DEPLOYMENT, f"trial-{track}") for track in ("primary", "canary", "router")),
+        (CONFIG_MAP, "trial-router"),
+        *((SERVICE, f"trial-{target}") for target in ("primary", "canary", "router", "svc")),
+    ),
+    written=(ZERFOOS,),
+    writes=16,
+    reasons=frozenset({"Starting", "WaitingForPods", "WaitingForRouters"}),
+    create=zerfoos.create_canary,
+    until_ready=zerfoos.until_weighted,
+)
 HOST_AND_MODEL = Subject(
     resource=MODEL_ON_HOSTS,
     name="qwen",
@@ -167,6 +181,7 @@ SUBJECTS = {
     "bot": BOT,
     "service": MODEL_AND_SERVICE,
     "zerfoo": ZERFOO,
+    "canary": CANARY,
     "deployment": MODEL_DEPLOYMENT,
     "gateway": GATEWAY_SERVER,
     "fleet": HOST_AND_MODEL,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 ZERFOOS = ZERFOO_INFERENCE_SERVICE.resource
+TRIAL = "trial"
+"""The service with a canary."""
 HEALTH = {"path": "/healthz", "interval": "10s", "timeout": "2s"}
 
 
@@ -55,4 +57,22 @@ async def until_phase(
 
     found = await recorder.wait_for(ZERFOOS, namespace, name, is_so, 40.0)
     assert found
+    return found
+
+
+async def create_canary(admin: RawClient, namespace: str) -> Json:
+    """Store a ZerfooInferenceService with a canary."""
+    return await create(admin, namespace, TRIAL, canary={"modelRef": "new", "weight": 20})
+
+
+async def until_weighted(recorder: Recorder, namespace: str) -> Json:
+    """Wait until all pods of a canary are ready and its routers have been given its weight, and return the service.
+
+    That is as far as it gets on simulated nodes: the pods of its routers answer nothing, so that no weight is in force.
+    """
+    found = await until_phase(
+        recorder, namespace, TRIAL, phase="Progressing", message="the routers have yet to load the weights"
+    )
+    assert [track["effectiveWeight"] for track in found["status"]["tracks"]] == [100, 0]
+    assert found["status"]["rollout"]["weight"] == 20
     return found
