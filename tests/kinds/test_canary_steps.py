@@ -61,6 +61,14 @@ def test_it_takes_its_time_and_is_looked_at_again_then():
     assert found.plan.requeue_after.seconds == 60.0
 
 
+@pytest.mark.parametrize("since", [ago(-3600), "soon"], ids=["to come", "nonsense"])
+def test_a_clock_that_was_set_back_ends_no_step_and_a_time_that_makes_no_sense_neither(since: str):
+    found = judged({**step(0), "since": since}, counted(100))
+    assert (weight(found), found.status["rollout"]) == (20, {**step(0), "since": since})
+    assert found.plan.requeue_after
+    assert found.plan.requeue_after.seconds == 600.0
+
+
 def test_after_its_time_the_next_step_follows():
     found = judged(step(600), counted(100))
     assert (weight(found), found.status["rollout"]) == (60, {"canary": NAME, "weight": 60, "step": 1})

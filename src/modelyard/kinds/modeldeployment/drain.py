@@ -6,7 +6,6 @@ what is seen. Taken back before the pods are stopped, nothing has happened to th
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from modelyard.core.checks.engine_load import BUSY, EngineLoad
 from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.plan import RequeueAfter
 from modelyard.core.resources import JOB, POD, SERVICE, VOLUME_CLAIM
-from modelyard.core.times import timestamp
+from modelyard.core.times import seconds_since, timestamp
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Asked, Named, Owned
 from modelyard.kinds.modeldeployment import naming, version, weights
@@ -62,7 +61,7 @@ def remember(md: Object[ModelDeploymentSpec], seen: Seen) -> Memory:
         return Memory()
     before: Memory = md.memory
     started = before.drain_started_at or timestamp(seen.now)
-    return Memory(started, before.drain_result or _result(md, seen, _elapsed(started, seen.now)))
+    return Memory(started, before.drain_result or _result(md, seen, seconds_since(started, seen.now)))
 
 
 def step(seen: Seen, memory: Memory) -> Step | None:
@@ -92,7 +91,7 @@ def checks(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Asked]:
     before: Memory = md.memory
     if before.drain_started_at is None or before.drain_result is not None:
         return
-    if _elapsed(before.drain_started_at, seen.now) >= md.spec.drain.delay_seconds:
+    if seconds_since(before.drain_started_at, seen.now) >= md.spec.drain.delay_seconds:
         served = version.earlier(md, seen) or md
         yield from (_check(served.spec, pod) for pod in _running(seen))
 
@@ -123,14 +122,6 @@ def _result(md: Object[ModelDeploymentSpec], seen: Seen, elapsed: float) -> Drai
     return DrainResult.IDLE if len(idle) == len(pods) else None
 
 
-def _elapsed(started: str, now: datetime) -> float:
-    """Return the seconds since the drain began; never less than 0, whatever clocks do."""
-    try:
-        return max(0.0, (now - datetime.fromisoformat(started)).total_seconds())
-    except ValueError:
-        return 0.0
-
-
 def is_unreadable(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
     """Return whether the metrics of a pod cannot be read."""
     answers = (seen.answer(read) for read in checks(md, seen))
@@ -141,7 +132,7 @@ def requeue_after(md: Object[ModelDeploymentSpec], seen: Seen, memory: Memory) -
     """Return when the drain goes on without news; None: it does not wait for a time."""
     if memory.drain_started_at is None or memory.drain_result is not None:
         return None
-    elapsed, limits = _elapsed(memory.drain_started_at, seen.now), md.spec.drain
+    elapsed, limits = seconds_since(memory.drain_started_at, seen.now), md.spec.drain
     if md.memory.drain_started_at is None:
         return RequeueAfter(float(limits.delay_seconds), "clients get time to notice that the model is gone")
     left = [limit - elapsed for limit in (limits.delay_seconds, limits.timeout_seconds) if limit > elapsed]

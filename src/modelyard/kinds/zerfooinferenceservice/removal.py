@@ -8,13 +8,12 @@ Ten minutes after the weight is gone, what is still in flight is given up.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
-from modelyard.core.times import timestamp
+from modelyard.core.times import seconds_since, timestamp
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import http_route
 from modelyard.kinds.shared.envoy_pod import GRACE_SECONDS
@@ -56,7 +55,7 @@ def remove_canary(
     weight = 0 if is_up_to_date(service, primary, seen) else before.weight
     since = (before.leaving_since or timestamp(seen.now)) if weight == 0 else ""
     # Routers that do not answer, and answers without end, must not keep a canary for ever.
-    is_overdue = bool(since) and _elapsed(since, seen.now) > DRAIN_SECONDS
+    is_overdue = bool(since) and seconds_since(since, seen.now) > DRAIN_SECONDS
     has_no_share = weight == 0 and (is_overdue or not routers.ready or routers.have_loaded(weights_of(0)))
     leads = leads_to_routers(service, seen)
     if has_no_share and not leads and (is_overdue or _is_done(seen, routers, since)):
@@ -79,11 +78,7 @@ def _is_left(seen: Seen) -> bool:
 
 def _is_done(seen: Seen, routers: Routers, since: str) -> bool:
     """Return whether nothing is in flight on the canary. Of what Gateways have in flight nothing is known."""
-    route, elapsed = seen.one(Owned(HTTP_ROUTE)), _elapsed(since, seen.now)
+    route, elapsed = seen.one(Owned(HTTP_ROUTE)), seconds_since(since, seen.now)
     if route and not (http_route.is_accepted(route) and elapsed > ROUTE_SECONDS):
         return False
     return elapsed > REPORT_SECONDS and routers.are_done_with(CANARY)
-
-
-def _elapsed(since: str, now: datetime) -> float:
-    return (now - datetime.fromisoformat(since)).total_seconds()

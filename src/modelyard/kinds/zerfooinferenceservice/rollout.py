@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from modelyard.core.diff import fingerprint
-from modelyard.core.times import timestamp
+from modelyard.core.times import seconds_since, timestamp
 from modelyard.kinds.shared.envoy_stats import Figures
 from modelyard.kinds.zerfooinferenceservice.api import Counted, Rollout, in_seconds
 
@@ -92,7 +92,7 @@ def seconds_left(canary: Canary, rollout: Rollout, now: datetime) -> float | Non
     """Return the seconds until the step under way may pass; None: there is none, or only requests are missing."""
     if not canary.steps or not rollout.since or rollout.verdict:
         return None
-    left = in_seconds(canary.steps[rollout.step].duration) - _elapsed(rollout.since, now)
+    left = in_seconds(canary.steps[rollout.step].duration) - seconds_since(rollout.since, now)
     return left if left > 0 else None
 
 
@@ -102,7 +102,7 @@ def _judged(canary: Canary, before: Rollout, facts: Facts) -> Rollout:
     if broken := _broken_limit(step, figures):
         message = f"step {before.step + 1} of {len(canary.steps)}, with {step.weight} %, failed: {broken}"
         return Rollout(canary=before.canary, step=before.step, verdict=ROLLED_BACK, message=message)
-    in_time = _elapsed(before.since, facts.now) >= in_seconds(step.duration)
+    in_time = seconds_since(before.since, facts.now) >= in_seconds(step.duration)
     if not in_time or figures.requests < step.min_requests:
         return before
     if before.step + 1 < len(canary.steps):
@@ -140,7 +140,3 @@ def _kept(counted: Mapping[str, Figures]) -> dict[str, Counted]:
 
 def _figures(counted: Counted) -> Figures:
     return Figures(counted.requests, counted.errors, {float(limit): count for limit, count in counted.within.items()})
-
-
-def _elapsed(since: str, now: datetime) -> float:
-    return (now - datetime.fromisoformat(since)).total_seconds()
