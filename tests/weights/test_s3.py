@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import S3
@@ -13,6 +14,7 @@ from modelyard.weights.s3 import Bucket
 from modelyard.weights.settings import FetchSettings
 from modelyard.weights.types import Refresh
 from tests.net.certificates import issue
+from tests.weights.fileserver import serving
 from tests.weights.ggufs import gguf
 from tests.weights.program import run
 from tests.weights.s3server import ACCESS, BUCKET, SECRET, S3Server, cutting, s3_server
@@ -112,6 +114,18 @@ async def test_an_absent_server_is_transient(desk: Desk, key: str) -> None:
 def test_a_session_token_is_part_of_the_signature() -> None:
     rights = FetchSettings(aws_access_key="key", aws_secret_key="secret", aws_session_token="session")
     assert "X-Amz-Security-Token=session" in Bucket(BUCKET, rights, None).one(S3(BUCKET, "m.gguf")).url
+
+
+@pytest.mark.parametrize("key", ["m.gguf", "folder/"])
+async def test_a_session_token_that_has_expired_is_a_lack_of_rights(desk: Desk, key: str) -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=400, text="<Error><Code>ExpiredToken</Code></Error>", content_type="application/xml")
+
+    async with serving(answer) as port:
+        desk.within(aws_endpoint=f"http://127.0.0.1:{port}", aws_access_key="key", aws_secret_key="secret")
+        desk.within(aws_session_token="old")
+        failure = await refused(desk, f"s3://{BUCKET}/{key}")
+    assert (failure.code, "AWS_SESSION_TOKEN has expired" in failure.remedy) == (Code.AUTH, True)
 
 
 def test_without_credentials_an_object_is_asked_for_as_the_public_does() -> None:

@@ -40,5 +40,10 @@ def busy(status: int, message: str, after: float = 0.0) -> Transient:
     return Transient(message, after, remedy)
 
 
+def bad_signature(message: str) -> FetchFailed:
+    """Return that a store answered 400 to a signed request: unlike a wrong key, what has expired is no 403 to it."""
+    return FetchFailed(Code.AUTH, message, "check whether AWS_SESSION_TOKEN has expired, and AWS_REGION")
+
+
 class Changed(Transient):
     """The file changed at its source while it was being fetched."""

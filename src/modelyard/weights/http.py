@@ -21,7 +21,7 @@ import msgspec
 from yarl import URL
 
 from modelyard.core.exitcodes import Code
-from modelyard.weights.failures import Changed, FetchFailed, Transient, busy
+from modelyard.weights.failures import Changed, FetchFailed, Transient, bad_signature, busy
 from modelyard.weights.types import Body, RetryPolicy, SourceFile
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _AGAIN: Final = frozenset({408, 425, 429})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS: Final = 10
+_SIGNED: Final = "X-Amz-Signature="
 
 
 @asynccontextmanager
@@ -152,6 +153,8 @@ def _check(response: aiohttp.ClientResponse, upstream: SourceFile) -> None:
         raise Changed(said)
     if status in (401, 403, 407):
         raise FetchFailed(Code.AUTH, said, "check the credentials and that they may read it")
+    if status == 400 and _SIGNED in upstream.url:
+        raise bad_signature(said)
     if status in (404, 410):
         raise FetchFailed(Code.NOT_FOUND, said, "check the spelling of the source")
     if status not in (200, 206):

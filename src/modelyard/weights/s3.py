@@ -17,7 +17,7 @@ from obstore.store import S3Store
 
 from modelyard.core.exitcodes import Code
 from modelyard.core.source import safe_name
-from modelyard.weights.failures import FetchFailed, Transient, busy
+from modelyard.weights.failures import FetchFailed, Transient, bad_signature, busy
 from modelyard.weights.settings import authorities
 from modelyard.weights.types import SourceFile
 
@@ -113,6 +113,8 @@ def _failure(error: exceptions.BaseError, source: S3) -> FetchFailed:
     said = f"s3://{source.bucket} cannot be listed ({status or 'no answer'})"
     if status in (401, 403):
         return FetchFailed(Code.AUTH, said, "check the AWS_* variables and that they may list the bucket")
+    if status == 400:
+        return bad_signature(said)
     if status == 404:
         return FetchFailed(Code.NOT_FOUND, said, "check the name of the bucket")
     if 300 <= status < 429:
