@@ -222,6 +222,11 @@ async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, words: str,
     assert words in str(refused.value)
 
 
+async def test_a_field_that_does_not_exist_is_refused_by_strict_clients(cluster: Cluster) -> None:
+    with pytest.raises(RawClientError, match=r"spec\.canery"):
+        await cluster.controlplane.admin.create(f"{DRY}&fieldValidation=Strict", manifest("default", canery=1))
+
+
 @pytest.mark.parametrize("name", ["a" * 64, "with.dot", "3b-llama"])
 async def test_a_name_that_cannot_be_a_services_is_refused(cluster: Cluster, name: str) -> None:
     with pytest.raises(RawClientError, match=r"metadata\.name"):

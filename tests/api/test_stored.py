@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.model import MODEL
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
+from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 from modelyard.local.raw_client import RawClientError
 from modelyard.manifests.crd import crd
-from tests.support import modeldeployments
+from tests.support import modeldeployments, zerfoos
 from tests.support.mcps import condition, says
 from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
 
@@ -82,17 +84,28 @@ BAD_DEPLOYMENTS: list[tuple[str, Json]] = [
     ("spec.autoscaling", {"autoscaling": {"maxReplicas": 2}}),
     ("spec.deprecated", {"deprecated": "yes"}),
 ]
+BAD_ZERFOOS: list[tuple[str, Json]] = [
+    ("spec.healthCheck", {"healthCheck": None}),
+    ("spec.replicas", {"replicas": 0}),
+    ("spec.replicas", {"replicas": 1001}),
+    ("spec.modelRef", {"modelRef": "   "}),
+    ("spec.minReplicas", {"minReplicas": 10, "maxReplicas": 5}),
+    ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": "20"}}),
+    ("spec.healthCheck.interval", {"healthCheck": {**zerfoos.HEALTH, "interval": "-5s"}}),
+    ("spec.resources.gpuMemory", {"resources": {"gpuMemory": "24GB"}}),
+]
+KINDS = (MODEL, INFERENCE_SERVICE, MODEL_DEPLOYMENT, ZERFOO_INFERENCE_SERVICE)
 
 
 @pytest.fixture(scope="module")
 async def looser_definitions(cluster: Cluster, installed: object) -> AsyncIterator[None]:
     """For a while, the API server takes anything."""
     admin = cluster.controlplane.admin
-    for kind in (MODEL, INFERENCE_SERVICE, MODEL_DEPLOYMENT):
+    for kind in KINDS:
         await _define(admin, kind, ANYTHING)
         await _until_taken(admin, kind.resource, taken=True)
     yield
-    for kind in (MODEL, INFERENCE_SERVICE, MODEL_DEPLOYMENT):
+    for kind in KINDS:
         await _define(admin, kind, crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
         await _until_taken(admin, kind.resource, taken=False)
 
@@ -163,6 +176,18 @@ async def test_deployments_that_make_no_sense_name_the_field_and_go_when_they_ar
     await recorder.wait_for(resource, namespace, "chat", says("InvalidSpec"))
     await admin.delete(resource.path(namespace, "chat"))
     await recorder.wait_for(resource, namespace, "chat", lambda item: item is None)
+
+
+@pytest.mark.usefixtures("looser_definitions")
+async def test_zerfoo_services_that_make_no_sense_name_the_field_and_get_no_child(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    for number, (_, spec) in enumerate(BAD_ZERFOOS):
+        await zerfoos.create(cluster.controlplane.admin, namespace, f"bad-{number}", **spec)
+    named = await _fields_named(recorder, zerfoos.ZERFOOS, namespace, BAD_ZERFOOS)
+    assert named == [field for field, _ in BAD_ZERFOOS]
+    assert not recorder.created(DEPLOYMENT)
+    assert not recorder.created(SERVICE)
 
 
 async def _fields_named(

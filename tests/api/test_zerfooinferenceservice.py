@@ -133,6 +133,11 @@ async def test_an_invalid_field_is_refused_by_name(cluster: Cluster, words: str,
     assert words in str(refused.value)
 
 
+async def test_a_field_that_does_not_exist_is_refused_by_strict_clients(cluster: Cluster) -> None:
+    with pytest.raises(RawClientError, match=r"spec\.canery"):
+        await cluster.controlplane.admin.create(f"{COLLECTION}&fieldValidation=Strict", zerfoo("default", canery=1))
+
+
 @pytest.mark.parametrize("name", ["a" * 56, "with.dot", "1digit"])
 async def test_a_name_that_leaves_no_room_for_children_is_refused(cluster: Cluster, name: str) -> None:
     with pytest.raises(RawClientError, match=r"metadata\.name"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,9 @@ from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.mcp import MCP
 from modelyard.runtime.lease import LeaseTiming
 from tests.support import services
-from tests.support.mcps import create, edit, expect_writes, until_ready
+from tests.support.mcps import create, edit, expect_writes, until_ready, writes
 from tests.support.operators import OperatorProcess
+from tests.support.subjects import CANARY, MODEL_DEPLOYMENT, ZERFOO
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,6 +73,23 @@ async def test_a_restart_writes_nothing_for_a_model_and_its_service_either(
     await services.until_service(recorder, namespace, "later")
     twice = {what: 2 * number for what, number in services.FIVE_WRITES.items()}
     await expect_writes(cluster.controlplane.audit_log, namespace, {**twice, "create persistentvolumeclaims": 1})
+
+
+async def test_a_restart_writes_nothing_for_canaries_and_model_deployments_either(
+    cluster: Cluster, namespace: str, recorder: Recorder, operator: OperatorProcess
+) -> None:
+    admin, log = cluster.controlplane.admin, cluster.controlplane.audit_log
+    for subject in (ZERFOO, CANARY, MODEL_DEPLOYMENT):
+        await subject.create(admin, namespace)
+        await subject.until_ready(recorder, namespace)
+    assert await operator.stop() == 0
+    before = writes(log, namespace)
+    await operator.start()
+    await operator.until_ready("leader")
+    # What is new comes after what is there already.
+    await create(admin, namespace)
+    await until_ready(recorder, namespace)
+    await expect_writes(log, namespace, before + Counter(FIVE_WRITES))
 
 
 async def test_what_changed_while_it_was_down_is_caught_up(
