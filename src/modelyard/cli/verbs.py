@@ -7,6 +7,7 @@ import sys
 import typer
 
 from modelyard import __version__
+from modelyard.cli.ask import ask
 from modelyard.cli.crds import crds
 from modelyard.cli.explain import explain
 from modelyard.cli.fetch import fetch
@@ -30,6 +31,7 @@ app.command()(logs)
 app.command()(weights)
 app.command()(get)
 app.command()(explain)
+app.command()(ask)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

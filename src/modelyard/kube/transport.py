@@ -79,8 +79,13 @@ class Transport(Protocol):
     ) -> Response:
         """Return the answer, whatever its status; `Unavailable` when there is none."""
 
-    def stream(self, path: str, *, query: Query, idle: float) -> AbstractAsyncContextManager[Stream]:
-        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds."""
+    def stream(
+        self, path: str, *, query: Query, idle: float, body: bytes | None = None
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds.
+
+        With a body it is a POST of JSON: a question to a server behind the proxy of the API server.
+        """
 
     async def close(self) -> None:
         """Close all connections."""
@@ -147,10 +152,14 @@ class HttpTransport:
                 return Response(answer.status, answer.headers, await answer.read())
 
     @asynccontextmanager
-    async def stream(self, path: str, *, query: Query, idle: float) -> AsyncIterator[Stream]:
-        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds."""
+    async def stream(self, path: str, *, query: Query, idle: float, body: bytes | None = None) -> AsyncIterator[Stream]:
+        """Open a stream that may last for ever, but must not be silent for longer than `idle` seconds.
+
+        With a body it is a POST of JSON.
+        """
         limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_TIMEOUT, sock_read=idle)
-        ask = _Ask("GET", self._url(path, query), None, "", limits)
+        method = "GET" if body is None else "POST"
+        ask = _Ask(method, self._url(path, query), body, "application/json", limits)
         with _explained():
             answer = await self._answer(self._streams, ask)
         async with answer, aclosing(_lines(answer)) as lines:
