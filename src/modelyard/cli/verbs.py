@@ -14,6 +14,7 @@ from modelyard.cli.fetch import fetch
 from modelyard.cli.get import get
 from modelyard.cli.host import app as host
 from modelyard.cli.plan import plan
+from modelyard.cli.queue import queue
 from modelyard.cli.run import run
 from modelyard.cli.up import apply, down, logs, status, up, weights
 
@@ -32,6 +33,7 @@ app.command()(weights)
 app.command()(get)
 app.command()(explain)
 app.command()(ask)
+app.command()(queue)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

@@ -50,7 +50,7 @@ class PodsAhead(Struct, frozen=True):
         placement = scheduling.placement_of(pod)
         if not placement.missing_gpu and not (placement.ready and placement.gpus):
             return None
-        rank = _rank(pod, placement)
+        rank = rank_of(pod, placement)
         return (rank.service, placement.ready) if rank < self.rank else None
 
 
@@ -60,7 +60,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Every[t
     own = [(pod, scheduling.placement_of(pod, vendors)) for pod in seen.all(Owned(POD))]
     if any(placement.ready for _, placement in own):
         return
-    ranks = [_rank(pod, placement) for pod, placement in own if placement.missing_gpu]
+    ranks = [rank_of(pod, placement) for pod, placement in own if placement.missing_gpu]
     if ranks:
         first = min(ranks)._replace(service=Key(service.meta.namespace, names.short(service.meta.name)))
         yield Every(POD, PodsAhead(first), selector=Selector(((names.KIND_LABEL, KIND),)), within=WITHIN_SECONDS)
@@ -76,7 +76,8 @@ def position(service: Object[InferenceServiceSpec], seen: Seen) -> int:
     return 1 + len({key for key, _ in found} - serving)
 
 
-def _rank(pod: Stored, placement: Placement) -> Rank:
+def rank_of(pod: Stored, placement: Placement) -> Rank:
+    """Return the place of a pod in the order of the queue."""
     meta = pod.meta
     created = meta.annotation(CREATED) or meta.creation_timestamp or ""
     return Rank(-placement.priority, created, Key(meta.namespace, meta.label(names.INSTANCE_LABEL)))
