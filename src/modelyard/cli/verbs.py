@@ -9,6 +9,7 @@ import typer
 from modelyard import __version__
 from modelyard.cli.ask import ask
 from modelyard.cli.crds import crds
+from modelyard.cli.doctor import doctor
 from modelyard.cli.explain import explain
 from modelyard.cli.fetch import fetch
 from modelyard.cli.get import get
@@ -34,6 +35,7 @@ app.command()(get)
 app.command()(explain)
 app.command()(ask)
 app.command()(queue)
+app.command()(doctor)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)
