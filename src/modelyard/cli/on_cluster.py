@@ -14,7 +14,7 @@ from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place, connected
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from modelyard.cluster.session import Session
 
@@ -28,6 +28,7 @@ Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="The namespace to look at. Left out: that of the context.")
 ]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look at all namespaces.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is deleted for good.")]
 Form = Annotated[Output, typer.Option("--output", "-o", help="A table, a wide one, or JSON or YAML for programs.")]
 
 
@@ -49,3 +50,13 @@ def say(text: str) -> None:
 def remark(line: str) -> None:
     """Print what a person should know besides the result, where no program reads it."""
     sys.stderr.write(f"{line}\n")
+
+
+def agree(lines: Sequence[str], *, yes: bool) -> None:
+    """Name what is about to be deleted for good, and ask. Nothing to delete: do not ask; a no ends the program."""
+    if not lines:
+        return
+    for line in lines:
+        remark(f"  {line}")
+    if not yes:
+        typer.confirm(f"Delete these {len(lines)} for good?", abort=True, err=True)

@@ -14,6 +14,7 @@ from modelyard.cli.explain import explain
 from modelyard.cli.fetch import fetch
 from modelyard.cli.get import get
 from modelyard.cli.host import app as host
+from modelyard.cli.install import install, uninstall
 from modelyard.cli.plan import plan
 from modelyard.cli.queue import queue
 from modelyard.cli.run import run
@@ -36,6 +37,8 @@ app.command()(explain)
 app.command()(ask)
 app.command()(queue)
 app.command()(doctor)
+app.command()(install)
+app.command()(uninstall)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from modelyard import __version__
+from modelyard.core.image import IMAGE
 from modelyard.kinds.door import DOOR
 from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
@@ -51,13 +52,16 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
             one_namespace,
             f"For `modelyard run --namespace {_SERVED}`: replace `{_SERVED}` everywhere by the namespace to serve.",
         ),
-        "install.yaml": _file(_install(crds, whole_cluster), _SUPPORTED),
+        "install.yaml": _file(installation(kinds), _SUPPORTED),
         "kustomization.yaml": _file([_KUSTOMIZATION], "A base for overlays of kustomize: `kubectl apply -k deploy`."),
     }
 
 
-def _install(crds: list[Json], accounts: list[Json]) -> list[Json]:
-    return [*accounts, *crds, *operator.priority_classes(), operator.deployment(), operator.disruption_budget()]
+def installation(kinds: Sequence[Kind], image: str = IMAGE) -> list[Json]:
+    """Return all objects of an installation that serves every namespace, each after those that it needs."""
+    accounts = [operator.namespace(), *rbac.for_cluster(kinds)]
+    program = [operator.deployment(image), operator.disruption_budget()]
+    return [*accounts, *map(crd, kinds), *operator.priority_classes(), *program]
 
 
 def _file(objects: Iterable[Json], *remarks: str) -> str:

@@ -46,7 +46,7 @@ def priority_classes() -> list[Json]:
     ]
 
 
-def deployment() -> Json:
+def deployment(image: str = IMAGE) -> Json:
     """Return the operator: one replica leads, the other stands by with warm caches."""
     return {
         "apiVersion": "apps/v1",
@@ -55,7 +55,7 @@ def deployment() -> Json:
         "spec": {
             "replicas": 2,
             "selector": {"matchLabels": _LABELS},
-            "template": {"metadata": {"labels": _LABELS}, "spec": _pod()},
+            "template": {"metadata": {"labels": _LABELS}, "spec": _pod(image)},
         },
     }
 
@@ -70,7 +70,7 @@ def disruption_budget() -> Json:
     }
 
 
-def _pod() -> Json:
+def _pod(image: str) -> Json:
     return {
         "serviceAccountName": NAME,
         "securityContext": {
@@ -86,20 +86,20 @@ def _pod() -> Json:
                 "labelSelector": {"matchLabels": _LABELS},
             }
         ],
-        "containers": [_container()],
+        "containers": [_container(image)],
     }
 
 
-def _container() -> Json:
+def _container(image: str) -> Json:
     return {
         "name": NAME,
-        "image": IMAGE,
+        "image": image,
         "args": ["run"],
         "env": [
             _from_pod("POD_NAME", "metadata.name"),
             _from_pod("POD_NAMESPACE", "metadata.namespace"),
             # Stated although it is the default: replacing the image everywhere in this file then replaces this one.
-            {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": IMAGE},
+            {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": image},
         ],
         "ports": [
             {"name": "health", "containerPort": HEALTH_PORT},

@@ -1,0 +1,198 @@
+"""`modelyard install` and `uninstall`: the objects of `deploy/install.yaml`, applied and removed.
+
+Installing is server-side apply of what this version generates, so it is also the upgrade. Uninstalling keeps what took
+time to make: definitions with all objects, and claims with weights, unless the user names them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from modelyard.cluster.failures import NothingFound
+from modelyard.cluster.output import Output, encoded, table
+from modelyard.cluster.session import for_each
+from modelyard.core.errors import ModelyardError
+from modelyard.core.objects import Stored
+from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE_ACCOUNT, VOLUME_CLAIM, Key, Resource
+from modelyard.kinds import ALL
+from modelyard.kube.errors import Conflict, NotFound
+from modelyard.local.up.apply import apply
+from modelyard.local.up.install import is_served
+from modelyard.manifests.install import installation
+from modelyard.manifests.rbac import NAME, NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.cluster.session import Session
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_DEFINITION: Final = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+_NAMESPACE: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+_RESOURCES: Final = {
+    one.kind: one
+    for one in (
+        _NAMESPACE,
+        SERVICE_ACCOUNT,
+        Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False),
+        Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+        Resource(_RBAC, "v1", "Role", "roles"),
+        Resource(_RBAC, "v1", "RoleBinding", "rolebindings"),
+        _DEFINITION,
+        PRIORITY_CLASS,
+        DEPLOYMENT,
+        Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    )
+}
+_KEPT: Final = frozenset({_NAMESPACE, _DEFINITION, PRIORITY_CLASS})
+"""What uninstalling leaves, unless definitions are named: running pods need their priority class, too."""
+_CACHES: Final = "app.kubernetes.io/component=model-cache"
+_HELM: Final = "meta.helm.sh/release-name"
+_SERVED_SECONDS: Final = 60.0
+_GONE_SECONDS: Final = 180.0
+_WAIT: Final = 0.2
+
+
+class ByHelm(ModelyardError):
+    """The installation belongs to a release of Helm."""
+
+
+class Step(Struct, frozen=True):
+    """What was done with one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    action: str
+    """created, changed, unchanged, deleted or kept."""
+
+
+class Steps(Struct, frozen=True):
+    """What `modelyard install -o json` and `uninstall -o json` print."""
+
+    steps: tuple[Step, ...]
+
+
+class Data(Struct, frozen=True):
+    """What an uninstallation would destroy for good."""
+
+    objects: tuple[Stored, ...] = ()
+    claims: tuple[Stored, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for each object and each claim."""
+        return [f"{item.resource.kind} {item.meta.key}" for item in (*self.objects, *self.claims)]
+
+
+async def install(session: Session, image: str) -> Steps:
+    """Apply all objects of this version, and return when the API server serves all kinds."""
+    await _refuse_helm(session)
+    steps = [await _applied(session, body) for body in installation(ALL, image)]
+    async with asyncio.timeout(_SERVED_SECONDS):
+        while not await is_served(session.client):  # noqa: ASYNC110 - the API server sends no event for it
+            await asyncio.sleep(_WAIT)
+    return Steps(tuple(steps))
+
+
+async def _refuse_helm(session: Session) -> None:
+    found = await _find(session, DEPLOYMENT, Key(NAMESPACE, NAME))
+    if found and (release := found.meta.annotation(_HELM)):
+        raise ByHelm(
+            f"Modelyard was installed here by Helm; use `helm upgrade {release}` or `helm uninstall {release}`"
+        )
+
+
+async def _find(session: Session, resource: Resource, key: Key) -> Stored | None:
+    try:
+        return await session.client.get(resource, key)
+    except NotFound:
+        return None
+
+
+async def _applied(session: Session, body: dict[str, object]) -> Step:
+    resource, key = _place(body)
+    before = await _find(session, resource, key)
+    after = await apply(session.client, resource, body)
+    same = before is not None and before.meta.resource_version == after.meta.resource_version
+    return Step(resource.kind, key.namespace, key.name, "unchanged" if same else "changed" if before else "created")
+
+
+def _place(body: dict[str, object]) -> tuple[Resource, Key]:
+    resource, meta = _RESOURCES[str(body["kind"])], body["metadata"]
+    assert isinstance(meta, dict)
+    return resource, Key(str(meta.get("namespace", "")), str(meta["name"]))
+
+
+async def find_data(session: Session, *, definitions: bool, weights: bool) -> Data:
+    """Return the objects and the claims that an uninstallation with these choices destroys."""
+
+    async def listed(resource: Resource) -> list[Stored]:
+        try:
+            return await session.client.list_all(resource)
+        except NotFound:
+            return []
+
+    found = await for_each(listed, [kind.resource for kind in ALL]) if definitions else []
+    claims = await session.client.list_all(VOLUME_CLAIM, selector=_CACHES) if weights else []
+    return Data(tuple(item for items in found for item in items), tuple(claims))
+
+
+async def uninstall(session: Session, data: Data, *, definitions: bool) -> Steps:
+    """Remove the operator; with `definitions` also all kinds and objects, which the operator cleans up after first.
+
+    NothingFound: nothing of an installation is there.
+    """
+    await _refuse_helm(session)
+    bodies = list(reversed(installation(ALL)))
+    if not [one for one in bodies if await _find(session, *_place(one))]:
+        raise NothingFound("Modelyard is not installed on this cluster; there is nothing to uninstall")
+    steps = await _deleted(session, data.objects)
+    await _until_gone(session, data.objects)
+    steps += await _deleted(session, data.claims)
+    for resource, key in map(_place, bodies):
+        found = await _find(session, resource, key)
+        if found and (definitions or resource not in _KEPT):
+            steps += await _deleted(session, [found])
+        elif found:
+            steps.append(Step(resource.kind, key.namespace, key.name, "kept"))
+    return Steps(tuple(steps))
+
+
+async def _deleted(session: Session, items: Iterable[Stored]) -> list[Step]:
+    steps = []
+    for item in items:
+        try:
+            await session.client.delete(item.resource, item.meta.key, item.meta.uid)
+        except (NotFound, Conflict):
+            # It is gone by itself, or another one of its name is not what was shown to the user.
+            continue
+        steps.append(Step(item.resource.kind, item.meta.namespace, item.meta.name, "deleted"))
+    return steps
+
+
+async def _until_gone(session: Session, items: Iterable[Stored]) -> None:
+    """Wait for finalizers. Without the operator, which goes next, they would keep their objects for ever."""
+    left = list(items)
+    try:
+        async with asyncio.timeout(_GONE_SECONDS):
+            while left := [item for item in left if await _find(session, item.resource, item.meta.key)]:  # noqa: ASYNC110
+                await asyncio.sleep(_WAIT)
+    except TimeoutError:
+        names = ", ".join(f"{item.resource.kind} {item.meta.key}" for item in left[:5])
+        what = f"{len(left)} objects are not cleaned up yet, such as {names}"
+        raise ModelyardError(f"{what}; see whether the operator runs, and uninstall again") from None
+
+
+def printed(found: Steps, output: Output) -> str:
+    """Return steps as they are printed. The table leaves out what is unchanged, wide does not."""
+    if output.is_for_programs:
+        return encoded(found, output)
+    shown = [one for one in found.steps if output is Output.WIDE or one.action != "unchanged"]
+    rows = [(one.kind, one.namespace, one.name, one.action) for one in shown]
+    return table(("KIND", "NAMESPACE", "NAME", "ACTION"), rows) if rows else ""

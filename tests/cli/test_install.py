@@ -1,0 +1,109 @@
+"""`modelyard install` and `uninstall` on a real API server of their own: what they remove, other tests need."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from modelyard.core.resources import DEPLOYMENT, SERVICE_ACCOUNT, VOLUME_CLAIM
+from modelyard.kinds import ALL
+from modelyard.kinds.model import MODEL
+from modelyard.local.controlplane import ControlPlane
+from modelyard.manifests.install import installation
+from tests.cli.running import examples, run
+from tests.support.services import model
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+Json = dict[str, Any]
+
+OPERATOR = DEPLOYMENT.path("modelyard-system", "modelyard")
+ACCOUNT = SERVICE_ACCOUNT.path("modelyard-system", "modelyard")
+CACHE = VOLUME_CLAIM.path("default", "llmkube-model-cache")
+DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{MODEL.resource.label}"
+
+
+@pytest.fixture(scope="module")
+async def bare(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """An API server on which nothing is installed yet."""
+    controlplane = ControlPlane(tmp_path_factory.mktemp("bare"), assets, workloads=False, durable=False)
+    await controlplane.start()
+    try:
+        yield controlplane
+    finally:
+        await controlplane.stop()
+
+
+async def test_the_life_of_an_installation(bare: ControlPlane) -> None:
+    admin, kubeconfig = bare.admin, bare.kubeconfig
+    assert (await run("get", kubeconfig=kubeconfig)).code == 6
+    assert (await run("uninstall", kubeconfig=kubeconfig)).code == 3
+
+    installed, uninstalled = examples("install.md")
+    ran = await run(*installed.words, kubeconfig=kubeconfig)
+    assert (ran.code, ran.out) == (0, installed.out)
+    container = (await admin.get(OPERATOR))["spec"]["template"]["spec"]["containers"][0]
+    image = "registry.example.com/modelyard:0.1.0"
+    assert container["image"] == image
+    assert {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": image} in container["env"]
+    assert (await run("get", kubeconfig=kubeconfig)).code == 0
+
+    again = await run(*installed.words, "-o", "json", kubeconfig=kubeconfig)
+    steps = json.loads(again.out)["steps"]
+    assert len(steps) == len(installation(ALL))
+    assert {step["action"] for step in steps} == {"unchanged"}
+    assert "nothing has changed" in again.err
+
+    await admin.create(MODEL.resource.path("default"), model("default"))
+    await admin.create(VOLUME_CLAIM.path("default"), claim())
+    ran = await run(*uninstalled.words, kubeconfig=kubeconfig)
+    assert (ran.code, ran.out) == (0, uninstalled.out)
+    assert not await admin.answers(OPERATOR)
+    assert not await admin.answers(ACCOUNT)
+    assert await admin.answers(MODEL.resource.path("default", "tiny"))
+    assert await admin.answers(CACHE)
+
+
+def claim() -> Json:
+    labels = {"app.kubernetes.io/component": "model-cache"}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": "llmkube-model-cache", "labels": labels}, "spec": spec}
+
+
+async def test_data_is_named_and_deleted_only_after_a_yes(bare: ControlPlane) -> None:
+    admin, kubeconfig = bare.admin, bare.kubeconfig
+    await run("install", kubeconfig=kubeconfig)
+    words = ("uninstall", "--definitions", "--weights")
+    refused = await run(*words, kubeconfig=kubeconfig, text="n\n")
+    assert refused.code == 1
+    assert "  Model default/tiny\n  PersistentVolumeClaim default/llmkube-model-cache\n" in refused.err
+    assert await admin.answers(OPERATOR)
+    assert await admin.answers(MODEL.resource.path("default", "tiny"))
+
+    done = await run(*words, "--yes", "-o", "yaml", kubeconfig=kubeconfig)
+    steps = [(one["kind"], one["action"]) for one in yaml.safe_load(done.out)["steps"]]
+    assert ("Model", "deleted") in steps
+    assert ("PersistentVolumeClaim", "deleted") in steps
+    assert "kept" not in dict(map(reversed, steps))
+    assert "deletionTimestamp" in (await admin.get(CACHE))["metadata"]
+    assert (await run("get", kubeconfig=kubeconfig)).code == 6
+
+
+async def test_an_installation_of_helm_is_left_to_helm(bare: ControlPlane) -> None:
+    await run("install", kubeconfig=bare.kubeconfig)
+    await bare.admin.patch(OPERATOR, {"metadata": {"annotations": {"meta.helm.sh/release-name": "yard"}}})
+    for words in (("install",), ("uninstall",)):
+        ran = await run(*words, kubeconfig=bare.kubeconfig)
+        assert ran.code == 1
+        assert "installed here by Helm; use `helm upgrade yard`" in ran.err
+
+
+async def test_what_is_missing_is_said_with_its_exit_code(bare: ControlPlane, elsewhere: Path) -> None:
+    stranger = bare.client_kubeconfig("stranger")
+    for words in (("install",), ("uninstall",)):
+        assert [(await run(*words, kubeconfig=one)).code for one in (elsewhere, stranger)] == [4, 5]
