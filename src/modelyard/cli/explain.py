@@ -8,13 +8,16 @@ import typer
 
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, say
 from modelyard.cluster.explain import explain_object, printed
-from modelyard.cluster.kind_names import split_target
+from modelyard.cluster.kind_names import complete_target, split_target
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 
 
 def explain(
-    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, such as model/tiny.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="KIND/NAME", help="The object, such as model/tiny.", autocompletion=complete_target),
+    ],
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     namespace: Namespace = "",

@@ -9,14 +9,19 @@ import typer
 
 from modelyard.cli.on_cluster import Context, Everywhere, Form, Kubeconfig, Namespace, on_cluster, remark, say
 from modelyard.cluster.get import get_rows, printed
-from modelyard.cluster.kind_names import find_kind, find_kinds
+from modelyard.cluster.kind_names import complete_kind, find_kind, find_kinds
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 
 
 def get(
     kind: Annotated[
-        str, typer.Argument(help="A kind, several with commas, or KIND/NAME. Left out: all kinds.", show_default=False)
+        str,
+        typer.Argument(
+            help="A kind, several with commas, or KIND/NAME. Left out: all kinds.",
+            show_default=False,
+            autocompletion=complete_kind,
+        ),
     ] = "",
     name: Annotated[list[str] | None, typer.Argument(help="Names of objects. Left out: all of the kind.")] = None,
     kubeconfig: Kubeconfig = None,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Final, NoReturn
 
 from modelyard.core.errors import ModelyardError
 
 _INTERRUPTED: Final = 130
+_NO_FILES: Final = 4
+"""Tells kubectl not to offer names of files, which is ShellCompDirectiveNoFileComp of its library."""
 
 
 def main() -> None:
@@ -22,6 +25,18 @@ def main() -> None:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("stopped", _INTERRUPTED)
+
+
+def complete_for_kubectl() -> None:
+    """Print the words that may follow `kubectl modelyard ...`: the program that kubectl asks when a shell completes."""
+    from modelyard.cli.verbs import COMPLETE, PROGRAM, app  # noqa: PLC0415 - as above
+
+    words = [PROGRAM, *sys.argv[1:]]
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), COMPLETE: "complete_bash"}
+    os.environ.update(asked)
+    with suppress(SystemExit):
+        app(prog_name=PROGRAM)
+    sys.stdout.write(f":{_NO_FILES}\n")
 
 
 def _open_streams() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
+from typing import Annotated, Final
 
 import typer
+from typer.completion import shell_complete
 
 from modelyard import __version__
 from modelyard.cli.ask import ask
@@ -20,10 +23,22 @@ from modelyard.cli.queue import queue
 from modelyard.cli.run import run
 from modelyard.cli.up import apply, down, logs, status, up, weights
 
+PROGRAM: Final = "modelyard"
+COMPLETE: Final = "_MODELYARD_COMPLETE"
+"""The variable of the environment by which a shell asks for completions."""
+
+
+class Shell(StrEnum):
+    """The shells that can complete words."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
 app = typer.Typer(
     help="One Kubernetes operator for the whole self-hosted inference stack.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(up)
@@ -44,6 +59,12 @@ app.command()(run)
 app.command()(plan)
 app.command()(crds)
 app.command()(fetch)
+
+
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell that is to complete words.")]) -> None:
+    """Print the script that makes a shell complete the words of `modelyard`."""
+    shell_complete(typer.main.get_command(app), {}, PROGRAM, COMPLETE, f"source_{shell}")
 
 
 @app.command()

@@ -41,6 +41,16 @@ def split_target(text: str) -> tuple[Kind, str]:
     return find_kind(kind), name
 
 
+def complete_kind(start: str) -> list[str]:
+    """Return the plurals that begin with a word, for the completion of shells."""
+    return [name for name in _KNOWN if name.startswith(start)]
+
+
+def complete_target(start: str) -> list[str]:
+    """Return the beginnings of KIND/NAME that begin with a word. Names are not completed: that takes a cluster."""
+    return [f"{kind.name}/" for kind in ALL if kind.name.startswith(start)]
+
+
 def _names(kind: Kind) -> tuple[str, ...]:
     resource = kind.resource
     return kind.name, resource.plural, resource.label, f"{kind.name}.{resource.group}", *kind.short_names
