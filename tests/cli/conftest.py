@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from modelyard.core.resources import EVENT, POD
+from modelyard.core.resources import EVENT, POD, VOLUME_CLAIM
 from modelyard.kinds import ALL
 from modelyard.local.kubeconfig import write_kubeconfig
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 TEAM = "team"
-_RESOURCES = {resource.kind: resource for resource in (*(kind.resource for kind in ALL), POD, EVENT)}
+_RESOURCES = {resource.kind: resource for resource in (*(kind.resource for kind in ALL), POD, EVENT, VOLUME_CLAIM)}
 _SCENE = Path(__file__).with_name("scene.yaml")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 from tests.cli.running import run
-from tests.e2e.yards import NAMED, condition, service
+from tests.e2e.yards import DATA, NAMED, condition, model, service
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.yards import Yard
 
 
@@ -27,3 +30,25 @@ async def test_a_crash_is_explained_by_the_log_of_what_crashed(yard: Yard) -> No
     assert any("no-such-flag" in line for log in told["logs"] for line in log["lines"])
     assert told["next"][0].startswith("kubectl logs --previous --all-containers broken-")
     await yard.kubectl("delete", "inferenceservice", "broken")
+
+
+async def test_weights_that_nothing_uses_are_named_and_removed_and_others_stay(yard: Yard, tmp_path: Path) -> None:
+    kubeconfig = yard.folder.kubeconfig
+    source = tmp_path / "left.gguf"
+    shutil.copy(DATA / "yard.gguf", source)
+    left = model("left")
+    await yard.apply({**left, "spec": {**left["spec"], "source": f"file://{source}"}}, service("left"))
+    await yard.until_ready("left")
+    await yard.kubectl("delete", "inferenceservice/left", "model/left")
+    await yard.kubectl("wait", "--for=delete", "--timeout=120s", "pod", "-l", "app.kubernetes.io/instance=left")
+    refused = await run("cache", "rm", kubeconfig=kubeconfig, text="n\n")
+    assert refused.code == 1
+    assert f"{source} (" in refused.err
+    removed = await run("cache", "rm", "--yes", kubeconfig=kubeconfig)
+    assert (removed.code, removed.out.count("removed ")) == (0, 1)
+    found = json.loads((await run("cache", "--scan", "-o", "json", kubeconfig=kubeconfig)).out)
+    used = [user for one in found["weights"] for user in one["usedBy"]]
+    assert {"Model yard", "Model yard-green"} <= set(used)
+    assert str(source) not in json.dumps(found)
+    assert (await run("cache", "rm", "--yes", kubeconfig=kubeconfig)).code == 3
+    assert (await yard.answer("yard")).startswith(NAMED["yard"])

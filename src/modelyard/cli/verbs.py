@@ -11,6 +11,8 @@ from typer.completion import shell_complete
 
 from modelyard import __version__
 from modelyard.cli.ask import ask
+from modelyard.cli.cache import app as cache
+from modelyard.cli.cache import scan_cache
 from modelyard.cli.crds import crds
 from modelyard.cli.doctor import doctor
 from modelyard.cli.explain import explain
@@ -52,6 +54,8 @@ app.command()(explain)
 app.command()(ask)
 app.command()(queue)
 app.command()(doctor)
+app.add_typer(cache, name="cache")
+app.command(hidden=True)(scan_cache)
 app.command()(install)
 app.command()(uninstall)
 app.add_typer(host, name="host")
