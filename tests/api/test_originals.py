@@ -89,7 +89,7 @@ async def recorded(cluster: Cluster, kubectl: Kubectl) -> AsyncIterator[Recorder
 
 
 def left(recorder: Recorder) -> set[str]:
-    """Return what there is of the four kinds, and what belongs to them. Other tests leave things in other namespaces."""
+    """Return what is left of the samples: objects of the four kinds, and what belongs to them."""
     here = (one for one in recorder.log if one.namespace in NAMESPACES)
     ours = (one for one in here if one.kind in KINDS or names.MANAGER in manager_of(one.object))
     latest = {(one.kind, one.namespace, one.name): one for one in ours}
