@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
@@ -22,9 +23,12 @@ _SUFFIXES: Final = {
     **{f"{suffix}i": Fraction(1024 ** (power + 1)) for power, suffix in enumerate("KMGTPE")},
 }
 _MEBI: Final = 1024 * 1024
+_REMEMBERED: Final = 4096
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+# The same few amounts are compared again and again, and a reader of hundreds of hosts compares those of all of them.
+@lru_cache(_REMEMBERED, typed=True)
 def quantity(text: str | int | float) -> Fraction:
     """Return the exact value of a quantity such as `500m` or `2Gi`; ValueError: it is none."""
     match = _QUANTITY.fullmatch(str(text))
