@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modelyard.cli.on_cluster import Context, Everywhere, Form, Kubeconfig, Namespace, on_cluster, remark, say
-from modelyard.cluster.get import get_rows, printed
+from modelyard.cluster.get import get_figures, get_rows, printed
 from modelyard.cluster.kind_names import complete_kind, find_kind, find_kinds
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
+
+if TYPE_CHECKING:
+    from modelyard.cluster.figures import Figures
+    from modelyard.cluster.get import Rows
+    from modelyard.cluster.session import Session
 
 
 def get(
@@ -38,10 +43,13 @@ def get(
         raise typer.BadParameter("an object that is named needs neither --all-namespaces nor --selector")
     kinds = (find_kind(word),) if names else find_kinds(word)
     place = Place(kubeconfig, context, namespace)
-    rows, missing = on_cluster(
-        place, lambda session: get_rows(session, kinds, names, everywhere=everywhere, selector=selector)
-    )
-    say(printed(rows, output, datetime.now(UTC), everywhere=everywhere))
+
+    async def work(session: Session) -> tuple[Rows, tuple[str, ...], Figures]:
+        rows, missing = await get_rows(session, kinds, names, everywhere=everywhere, selector=selector)
+        return rows, missing, await get_figures(session, rows) if output is Output.WIDE else {}
+
+    rows, missing, figures = on_cluster(place, work)
+    say(printed(rows, output, datetime.now(UTC), everywhere=everywhere, figures=figures))
     for line in missing:
         remark(line)
     if not rows.items:
