@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from modelyard.kube.config import find, from_kubeconfig, in_cluster
-from modelyard.kube.credentials import Identity
+from modelyard.kube.config import find, from_kubeconfig, in_cluster, in_cluster_as
+from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.kube.errors import ConfigInvalid, NoCredentials
 from modelyard.local.pki import Authority
 
@@ -222,3 +222,11 @@ def test_a_pod_without_a_service_account_is_told_so(tmp_path: Path, authority: s
 def test_outside_of_a_pod_there_is_no_service_account(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="not a pod"):
         in_cluster({}, tmp_path)
+
+
+def test_a_pod_may_ask_as_a_user_without_an_account_of_its_own(tmp_path: Path, authority: str) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text(authority)
+    credentials = StaticCredentials(Identity(token="of-a-user"))
+    found = in_cluster_as({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, credentials, file)
+    assert (found.server, found.credentials, found.authority_file) == ("https://10.0.0.1:443", credentials, file)

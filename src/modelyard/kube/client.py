@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
     from modelyard.core.resources import Resource
     from modelyard.kube.codec import Page
-    from modelyard.kube.transport import Transport
+    from modelyard.kube.transport import Stream, Transport
 
 Observe = Callable[[str, str, int, float], None]
 """Called after every request with its RBAC verb, resource label, HTTP status (0: no answer) and seconds."""
@@ -154,6 +154,28 @@ class Client:
         path = _path(POD, Key(namespace, pod), "log")
         return (await self._ask("get", _label(POD, "log"), path, query)).decode(errors="replace")
 
+    @asynccontextmanager
+    async def follow_log(
+        self, namespace: str, pod: str, container: str, lines: int, *, idle: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Yield the last lines of a container's log and those that follow. Silence for `idle` seconds breaks it.
+
+        BadRequest: the container has not started yet.
+        """
+        query = {"container": container, "tailLines": str(lines), "follow": "true"}
+        path = _path(POD, Key(namespace, pod), "log")
+        async with self._opened("get", _label(POD, "log"), path, query, idle) as stream:
+            yield stream.lines
+
+    @asynccontextmanager
+    async def post_stream(self, path: str, body: bytes, *, idle: float) -> AsyncIterator[Stream]:
+        """Send JSON to what is no object, such as the proxy of a Service, and yield the answer, whatever its status.
+
+        The path is sent as it is: build it from trusted parts.
+        """
+        async with self._transport.stream(path, query={}, idle=idle, body=body) as stream:
+            yield stream
+
     async def raw(self, path: str) -> bytes:
         """Return what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""
         return await self._ask("get", "raw", path)
@@ -164,15 +186,22 @@ class Client:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch and yield its lines. It breaks when the server is silent for `idle` seconds."""
         path = _collection(resource, namespace)
+        async with self._opened("watch", resource.label, path, {"watch": "1", **query}, idle) as stream:
+            yield stream.lines
+
+    @asynccontextmanager
+    async def _opened(
+        self, verb: str, label: str, path: str, query: Mapping[str, str], idle: float
+    ) -> AsyncIterator[Stream]:
         async with AsyncExitStack() as stack:
-            with self._observed("watch", resource.label) as answered:
-                opening = self._transport.stream(path, query={"watch": "1", **query}, idle=idle)
+            with self._observed(verb, label) as answered:
+                opening = self._transport.stream(path, query=query, idle=idle)
                 stream = await stack.enter_async_context(opening)
                 answered(stream.status)
             if stream.status != 200:
                 body = b"\n".join([line async for line in stream.lines])
-                raise from_answer(stream.status, stream.headers, body, "watch", resource.label)
-            yield stream.lines
+                raise from_answer(stream.status, stream.headers, body, verb, label)
+            yield stream
 
     async def _ask(
         self,

@@ -52,20 +52,22 @@ def find(
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
     """Return the connection to the cluster that this pod runs in, as its service account."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
-    if not host:
-        raise ConfigInvalid("environment", "KUBERNETES_SERVICE_HOST", "is not set; this is not a pod")
     token = account / "token"
+    server = _server_of_pod(environ)
     if not token.exists():
         raise ConfigInvalid(str(token), "", "does not exist; set automountServiceAccountToken: true in the pod")
-    authority = _text(account / "ca.crt", ConfigInvalid(str(account), "ca.crt", "cannot be read"))
-    return Connection(
-        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        credentials=RenewedCredentials(CredentialFiles(token=token).fetch),
-        namespace=_text(account / "namespace", ConfigInvalid(str(account), "namespace", "cannot be read")).strip(),
-        authority=_certificates(authority, ConfigInvalid(str(account), "ca.crt", "holds no usable certificate")),
-        authority_file=account / "ca.crt",
-    )
+    found = _of_pod(server, RenewedCredentials(CredentialFiles(token=token).fetch), account / "ca.crt")
+    namespace = _text(account / "namespace", ConfigInvalid(str(account), "namespace", "cannot be read")).strip()
+    return msgspec.structs.replace(found, namespace=namespace)
+
+
+def in_cluster_as(environ: Mapping[str, str], credentials: Credentials, authority: Path) -> Connection:
+    """Return the connection to the cluster that this pod runs in, with the credentials of a user.
+
+    `authority` is the file with the CA of the API server: of the service account, or of the ConfigMap
+    `kube-root-ca.crt`, which needs no account.
+    """
+    return _of_pod(_server_of_pod(environ), credentials, authority)
 
 
 def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
@@ -81,6 +83,24 @@ def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
         authority_file=None if cluster.certificate_authority_data else _named(cluster.certificate_authority, place),
         server_name=cluster.tls_server_name,
         verify=not cluster.insecure_skip_tls_verify,
+    )
+
+
+def _server_of_pod(environ: Mapping[str, str]) -> str:
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigInvalid("environment", "KUBERNETES_SERVICE_HOST", "is not set; this is not a pod")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _of_pod(server: str, credentials: Credentials, authority: Path) -> Connection:
+    place, name = str(authority.parent), authority.name
+    text = _text(authority, ConfigInvalid(place, name, "cannot be read"))
+    return Connection(
+        server=server,
+        credentials=credentials,
+        authority=_certificates(text, ConfigInvalid(place, name, "holds no usable certificate")),
+        authority_file=authority,
     )
 
 
