@@ -121,6 +121,16 @@ async def test_the_whole_installation_is_accepted_without_a_warning(
     assert len(answer.splitlines()) == len(list(yaml.load_all(generated["install.yaml"], yaml.CSafeLoader)))
 
 
+async def test_the_page_is_accepted_without_a_warning_and_has_no_rights(kubectl: Kubectl, generated: dict[str, str]):
+    await kubectl(*APPLY, input=documents([operator.namespace()]))
+    answer = await kubectl(*APPLY, "--dry-run=server", input=generated["page.yaml"])
+    assert answer.splitlines() == [
+        "deployment.apps/modelyard-page serverside-applied (server dry run)",
+        "service/modelyard-page serverside-applied (server dry run)",
+    ]
+    assert "automountServiceAccountToken: false" in generated["page.yaml"]
+
+
 async def test_the_rights_for_one_namespace_are_accepted(kubectl: Kubectl, generated: dict[str, str]):
     await kubectl(*APPLY, input=documents([operator.namespace()]))
     await kubectl(*APPLY, "--dry-run=server", input=generated["rbac-namespace.yaml"])

@@ -20,6 +20,7 @@ from modelyard.cli.fetch import fetch
 from modelyard.cli.get import get
 from modelyard.cli.host import app as host
 from modelyard.cli.install import install, uninstall
+from modelyard.cli.page import page
 from modelyard.cli.plan import plan
 from modelyard.cli.queue import queue
 from modelyard.cli.run import run
@@ -58,6 +59,7 @@ app.add_typer(cache, name="cache")
 app.command(hidden=True)(scan_cache)
 app.command()(install)
 app.command()(uninstall)
+app.command()(page)
 app.add_typer(host, name="host")
 app.command()(run)
 app.command()(plan)

@@ -23,6 +23,9 @@ REACHABLE: Final = "modelyard.dev/Reachable"
 
 FIELD_MANAGER: Final = "modelyard"
 
+PAGE_TOKEN: Final = "MODELYARD_PAGE_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable by which `modelyard up` passes the page its one-time token: other users can see arguments."""
+
 _LABEL_LIMIT: Final = 63
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from modelyard import __version__
 from modelyard.core.image import IMAGE
 from modelyard.kinds.door import DOOR
-from modelyard.manifests import operator, rbac
+from modelyard.manifests import operator, page, rbac
 from modelyard.manifests.crd import crd
 from modelyard.manifests.monitoring import monitoring
 from modelyard.manifests.render import documents
@@ -44,6 +44,11 @@ def files(kinds: Sequence[Kind]) -> dict[str, str]:
         "crds.yaml": _file(crds),
         "rbac.yaml": _file(whole_cluster),
         "rbac-door.yaml": _file(rbac.for_door(DOOR), "For `modelyard run --door`, besides rbac.yaml or install.yaml."),
+        "page.yaml": _file(
+            [page.deployment(), page.service()],
+            "The page for browsers, besides install.yaml; docs/guides/page.md says how users sign in.",
+            f"Replace {page.EXAMPLE_URL} by the address under which your Ingress serves it.",
+        ),
         "priority-classes.yaml": _file(operator.priority_classes()),
         "monitoring.yaml": _file(
             monitoring(), "For clusters with the Prometheus operator: the figures of models, as modelyard_engine_*."

@@ -1,0 +1,140 @@
+"""The cold start of a pod: how long it waited for a node, pulled, fetched weights, loaded and got ready. Pure.
+
+Read from the conditions and container statuses of the pod, which have whole seconds. When a startup probe succeeded is
+nowhere stored, so `history` remembers it of pods that start while the page runs.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from modelyard.core import names
+from modelyard.core.conditions import Truth, stored_condition
+from modelyard.kinds.shared.fetch_report import CONTAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelyard.core.objects import Stored
+
+Json = dict[str, Any]
+
+SCHEDULING: Final = "waiting for a node"
+PULLING: Final = "pulling images, mounting volumes"
+FETCHING: Final = "fetching weights"
+LOADING: Final = "loading"
+BECOMING_READY: Final = "becoming ready"
+
+
+class Span(Struct, frozen=True, rename="camel"):
+    """One stage of a cold start."""
+
+    stage: str
+    seconds: float
+    is_over: bool = True
+
+
+class ColdStart(Struct, frozen=True, rename="camel"):
+    """The stages of one pod, in order."""
+
+    pod: str
+    namespace: str
+    owner: str
+    """The object that the pod belongs to, as `kind/name` in lower case; empty: its labels do not say."""
+    created: str
+    spans: tuple[Span, ...]
+    is_ready: bool
+    restarts: int = 0
+    """How often containers were started again. The stages are those of the first start as far as they are known."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or takes so far."""
+        return sum(span.seconds for span in self.spans)
+
+
+def cold_start(pod: Stored, now: datetime, loaded: datetime | None = None) -> ColdStart:
+    """Return the cold start of a pod until now. `loaded` is when its startup probe succeeded; None: not seen."""
+    status = pod.status
+    containers = status.get("containerStatuses") or []
+    ready = stored_condition(status, "Ready").get("status") == Truth.TRUE
+    return ColdStart(
+        pod=pod.meta.name,
+        namespace=pod.meta.namespace,
+        owner=_owner(pod),
+        created=pod.meta.creation_timestamp or "",
+        spans=tuple(_spans(_ends(status, loaded), moment(pod.meta.creation_timestamp), now)),
+        is_ready=ready,
+        restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+    )
+
+
+def moment(text: Any) -> datetime | None:
+    """Return a timestamp of the API; None: it is absent or makes no sense."""
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def _owner(pod: Stored) -> str:
+    kind, name = pod.meta.label(names.KIND_LABEL), pod.meta.label(names.INSTANCE_LABEL)
+    return f"{kind}/{name}" if kind and name else ""
+
+
+def _ends(status: Json, loaded: datetime | None) -> Iterator[tuple[str, datetime | None]]:
+    """Return the stages with their ends; None: a stage is not over, and those after it have not begun."""
+    yield SCHEDULING, _turned(status, "PodScheduled")
+    begun_before = None
+    for each in status.get("initContainerStatuses") or ():
+        began, ended = _run(each)
+        if not each["name"].endswith(CONTAINER):
+            continue
+        yield PULLING, began
+        yield FETCHING, ended
+        begun_before = ended
+    began = _started(status)
+    yield PULLING, began if begun_before is None or began is None else max(began, begun_before)
+    ready = _turned(status, "Ready")
+    if loaded and (ready is None or loaded < ready):
+        yield LOADING, loaded
+        yield BECOMING_READY, ready
+    else:
+        yield LOADING, _turned(status, "ContainersReady") or ready
+        yield BECOMING_READY, ready
+
+
+def _spans(ends: Iterator[tuple[str, datetime | None]], begin: datetime | None, now: datetime) -> Iterator[Span]:
+    for stage, end in ends:
+        if begin is None:
+            return
+        until = end or now
+        seconds = max(0.0, (until - begin).total_seconds())
+        if seconds or end is None:
+            yield Span(stage, seconds, is_over=end is not None)
+        begin = None if end is None else max(begin, end)
+
+
+def _turned(status: Json, kind: str) -> datetime | None:
+    """Return when a condition turned True; None: it is not."""
+    found = stored_condition(status, kind)
+    return moment(found.get("lastTransitionTime")) if found.get("status") == Truth.TRUE else None
+
+
+def _run(container: Json) -> tuple[datetime | None, datetime | None]:
+    """Return when an init container started, and when it ended well; None: not yet."""
+    state = container.get("state") or {}
+    over = state.get("terminated") or {}
+    began = over.get("startedAt") or (state.get("running") or {}).get("startedAt")
+    return moment(began), moment(over.get("finishedAt")) if over.get("exitCode") == 0 else None
+
+
+def _started(status: Json) -> datetime | None:
+    """Return when the last container started; None: one has not."""
+    containers = status.get("containerStatuses") or []
+    found = [moment(((each.get("state") or {}).get("running") or {}).get("startedAt")) for each in containers]
+    known = [each for each in found if each]
+    return max(known) if found and len(known) == len(found) else None

@@ -1,0 +1,172 @@
+"""One row per object for the overview: its state, its reason and how far it is. Pure.
+
+`yard` makes the rows and pushes those that have changed to the browsers.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from modelyard.core.conditions import Truth, stored_condition
+from modelyard.core.reasons import PROBLEMS, Reason
+
+if TYPE_CHECKING:
+    from modelyard.core.objects import Stored
+
+Json = dict[str, Any]
+
+_RESTS: Final = frozenset({Reason.SCALED_TO_ZERO, Reason.MANUALLY_SCALED_TO_ZERO, Reason.DECOMMISSIONED, Reason.PAUSED})
+_RESTING_PHASES: Final = frozenset({"Stopped", "Decommissioned"})
+_READY_COUNTS: Final = ("readyReplicas", "readyPods")
+_WANTED_COUNTS: Final = ("desiredReplicas", "replicas")
+
+
+class State(StrEnum):
+    """What a user has to know first of an object."""
+
+    READY = "ready"
+    WORKING = "working"
+    """It is on its way, and there is nothing to do."""
+    ATTENTION = "attention"
+    """It does not get ready by itself."""
+    RESTING = "resting"
+    """It does not serve, because its spec says so."""
+
+
+class Progress(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How far a download is."""
+
+    text: str
+    done: int = 0
+    """Bytes; 0: only the text is known."""
+    total: int = 0
+    """Bytes; 0: the source does not say."""
+    per_second: int = 0
+    seconds_left: int | None = None
+    """None: not known."""
+
+
+class Row(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One object of the overview."""
+
+    id: str
+    kind: str
+    namespace: str
+    name: str
+    state: State
+    phase: str
+    reason: str = ""
+    message: str = ""
+    """What the condition Ready says; empty: the object is ready."""
+    ready: str = ""
+    """How many of its pods or hosts are ready, such as 1/2; empty: it has none."""
+    since: str = ""
+    """When its condition Ready turned; empty: it has none yet."""
+    created: str = ""
+    uses: tuple[str, ...] = ()
+    """The ids of the objects that it refers to or finds, whether they exist or not."""
+    progress: Progress | None = None
+    """Its download; None: none runs."""
+    queue: int = 0
+    """Its place among all that wait for GPUs; 0: it does not wait."""
+    answers: bool = False
+    """Whether it can be asked a question now."""
+
+
+def object_id(kind: str, namespace: str, name: str) -> str:
+    """Return the id of an object. No part of it holds a slash."""
+    return f"{kind}/{namespace}/{name}"
+
+
+def id_of(item: Stored) -> str:
+    """Return the id of a stored object."""
+    return object_id(item.resource.kind, item.meta.namespace, item.meta.name)
+
+
+def row(item: Stored, uses: tuple[str, ...] = (), *, can_answer: bool = False) -> Row:
+    """Return the row of one object. `can_answer` says whether its kind speaks OpenAI's API."""
+    status = item.status
+    ready = stored_condition(status, "Ready")
+    state = state_of(item, status)
+    return Row(
+        id=id_of(item),
+        kind=item.resource.kind,
+        namespace=item.meta.namespace,
+        name=item.meta.name,
+        state=state,
+        phase=_phase(item, status, state),
+        reason=str(ready.get("reason", "")),
+        message="" if state is State.READY else str(ready.get("message", "")),
+        ready=_count(status),
+        since=str(ready.get("lastTransitionTime", "")),
+        created=item.meta.creation_timestamp or "",
+        uses=uses,
+        progress=progress_of(status),
+        queue=int(status.get("queuePosition") or 0),
+        answers=can_answer and _serves(status),
+    )
+
+
+def state_of(item: Stored, status: Json) -> State:
+    """Return the state of an object. A status of an earlier generation says nothing of the present spec."""
+    if item.meta.deleting or status.get("observedGeneration") != item.meta.generation:
+        return State.WORKING
+    ready = stored_condition(status, "Ready")
+    if stored_condition(status, "Paused").get("status") == Truth.TRUE:
+        return State.RESTING
+    if ready.get("status") == Truth.TRUE:
+        return State.READY
+    if ready.get("reason") in _RESTS or status.get("phase") in _RESTING_PHASES:
+        return State.RESTING
+    return State.ATTENTION if _needs_help(status, ready) else State.WORKING
+
+
+def progress_of(status: Json) -> Progress | None:
+    """Return the download of an object; None: none runs."""
+    told = status.get("download")
+    if isinstance(told, dict) and told.get("text"):
+        left = told.get("secondsLeft")
+        return Progress(
+            text=str(told["text"]),
+            done=int(told.get("bytes") or 0),
+            total=int(told.get("totalBytes") or 0),
+            per_second=int(told.get("bytesPerSecond") or 0),
+            seconds_left=None if left is None else int(left),
+        )
+    progressing = stored_condition(status, "Progressing")
+    if progressing.get("reason") != Reason.DOWNLOADING or progressing.get("status") != Truth.TRUE:
+        return None
+    return Progress(str(progressing.get("message", "")))
+
+
+def _needs_help(status: Json, ready: Json) -> bool:
+    return (
+        ready.get("reason") in PROBLEMS
+        or status.get("phase") == "Failed"
+        or stored_condition(status, "Degraded").get("status") == Truth.TRUE
+    )
+
+
+def _phase(item: Stored, status: Json, state: State) -> str:
+    """Return one word for the state; kinds without a phase get one."""
+    if item.meta.deleting:
+        return "Deleting"
+    if stored_condition(status, "Paused").get("status") == Truth.TRUE:
+        return "Paused"
+    words = {State.READY: "Ready", State.RESTING: "Stopped", State.ATTENTION: "Failed", State.WORKING: "Pending"}
+    return str(status.get("phase") or words[state])
+
+
+def _count(status: Json) -> str:
+    ready = next((status[name] for name in _READY_COUNTS if name in status), None)
+    wanted = next((status[name] for name in _WANTED_COUNTS if name in status), None)
+    return f"{ready}/{wanted}" if ready is not None and wanted is not None else ""
+
+
+def _serves(status: Json) -> bool:
+    """Return whether some pod takes requests, also while others are missing."""
+    available = ("Available", "PrimaryReady", "Ready")
+    return any(stored_condition(status, each).get("status") == Truth.TRUE for each in available)

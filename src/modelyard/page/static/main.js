@@ -1,0 +1,116 @@
+// The frame of the page: one stream of changes, all rows by id, and the view that the address names.
+
+import { fetchJson, h } from "./dom.js";
+import { refreshTimes } from "./format.js";
+import { ObjectView } from "./object.js";
+import { Overview } from "./overview.js";
+import { AskView } from "./ask.js";
+import { StartsView } from "./starts.js";
+
+const VIEWS = { object: ObjectView, ask: AskView, starts: StartsView };
+
+export const yard = { rows: new Map(), users: new Map(), synced: false, settings: {} };
+let view = null;
+let drawing = 0;
+
+function take(update) {
+  if (update.fresh) yard.rows.clear();
+  for (const row of update.rows ?? []) yard.rows.set(row.id, row);
+  for (const id of update.gone ?? []) yard.rows.delete(id);
+  yard.synced = update.synced ?? false;
+  if (update.troubles !== undefined && update.troubles !== null) showTroubles(update.troubles);
+  const changed = new Set([...(update.rows ?? []).map((row) => row.id), ...(update.gone ?? [])]);
+  if (changed.size || update.fresh) findUsers();
+  view?.changed?.(changed, new Set(update.pods ?? []));
+}
+
+function findUsers() {
+  yard.users.clear();
+  for (const row of yard.rows.values())
+    for (const used of row.uses ?? []) {
+      if (!yard.users.has(used)) yard.users.set(used, []);
+      yard.users.get(used).push(row.id);
+    }
+}
+
+function showTroubles(troubles) {
+  const box = document.getElementById("troubles");
+  box.hidden = troubles.length === 0;
+  box.replaceChildren(...troubles.map((line) => h("p", {}, line)));
+}
+
+function showLive(state, words) {
+  const live = document.getElementById("live");
+  live.className = `live ${state}`;
+  live.textContent = words;
+}
+
+function follow() {
+  const source = new EventSource("/api/stream");
+  source.onopen = () => showLive("on", "live");
+  source.onmessage = (event) => take(JSON.parse(event.data));
+  source.onerror = async () => {
+    showLive("off", "reconnecting");
+    // An event source does not say why it failed. Without a session it would try for ever.
+    const answer = await fetch("/api/settings").catch(() => null);
+    if (answer?.status === 401) location.reload();
+    else if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+  };
+}
+
+function route() {
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const View = VIEWS[name] ?? Overview;
+  view?.close?.();
+  const main = document.getElementById("view");
+  main.replaceChildren();
+  main.className = `view-${VIEWS[name] ? name : "overview"}`;
+  view = new View(yard, main, rest.join("/"));
+  view.draw();
+  for (const link of document.querySelectorAll("nav [data-view]")) {
+    const isCurrent = link.dataset.view === (VIEWS[name] ? name : "overview");
+    if (isCurrent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = view.title ? `${view.title} · Modelyard` : "Modelyard";
+  if (drawing++) main.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+}
+
+function keys(event) {
+  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (event.key === "/") {
+    event.preventDefault();
+    if (view instanceof Overview) view.focusFilter();
+    else location.hash = "#/";
+  } else if (event.key === "Escape" && !(view instanceof Overview)) {
+    location.hash = "#/";
+  }
+}
+
+async function begin() {
+  yard.settings = await fetchJson("/api/settings");
+  const { user, cluster, namespace, canLeave } = yard.settings;
+  const where = document.getElementById("where");
+  where.append(...[user || cluster, namespace && `namespace ${namespace}`].filter(Boolean).map((text) => h("span", {}, text)));
+  if (canLeave) where.append(h("button", { type: "button", class: "plain", onclick: leave }, "Sign out"));
+  window.addEventListener("hashchange", route);
+  document.addEventListener("keydown", keys);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    document.getElementById("view").focus();
+  });
+  setInterval(refreshTimes, 5000);
+  route();
+  follow();
+}
+
+async function leave() {
+  await fetch("/api/leave", { method: "POST" });
+  location.reload();
+}
+
+begin();
