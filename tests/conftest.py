@@ -46,7 +46,7 @@ _ACCOUNT_SECONDS = 120.0
 """After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
 _BUSY = (*(kind.resource for kind in ALL), DEPLOYMENT, JOB, POD)
 """What may be in the namespace of a test and makes work: for operators, controllers and the simulated node."""
-_PURE = ("chart", "cli", "core", "docs", "engines", "kinds", "manifests", "runtime")
+_PURE = ("chart", "cli", "core", "docs", "engines", "kinds", "manifests", "page", "runtime")
 """The folders whose tests belong to `make quick`, but for those that ask for a cluster."""
 
 

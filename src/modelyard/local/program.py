@@ -38,7 +38,8 @@ class CannotStart(ModelyardError):
 class Program:
     """One program with its arguments, which can be started and stopped any number of times.
 
-    After SIGTERM it has `grace` seconds to end. `env` is added to our own environment.
+    After SIGTERM it has `grace` seconds to end. `env` is added to our own environment. It inherits `descriptors`, such
+    as a socket that listens, under their numbers.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Program:
         *,
         name: str = "",
         env: Mapping[str, str] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         self._argv = [str(word) for word in argv]
         self._env = env or {}
+        self._descriptors = tuple(descriptors)
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
         self._lifeline: int | None = None
@@ -84,7 +87,7 @@ class Program:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self._env, LIFELINE: str(lifeline)},
-                pass_fds=(lifeline,),
+                pass_fds=(lifeline, *self._descriptors),
                 # In a session of its own: Ctrl-C reaches only us, and we stop our children in the right order.
                 start_new_session=True,
             )

@@ -1,7 +1,7 @@
 """Run everything that makes this machine a cluster: each part is started after those it needs, and stopped before them.
 
-The order is metrics server, control plane, CRDs, proxy and provisioner, node with its server, door, operator. Programs
-that end by themselves are started again. `run` runs it, and applies what the user wants to it.
+The order is metrics server, control plane, CRDs, proxy and provisioner, node with its server, door, operator, page.
+Programs that end by themselves are started again. `run` runs it, and applies what the user wants to it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from modelyard.local.program import Program
 from modelyard.local.up.door import Door, make_door
 from modelyard.local.up.install import install
 from modelyard.local.up.metrics_api import SERVER_NAME, register_metrics
+from modelyard.local.up.page import Page
 from modelyard.local.up.reset_status import reset_status
 from modelyard.local.up.state_folder import StateFolder
 from modelyard.local.up.supervise import supervise
@@ -95,6 +96,8 @@ class Machine(Struct, frozen=True):
     proxy: ServiceProxy
     door: Door | None = None
     """The one address for all models; None: there is no Envoy for this platform."""
+    page: Page | None = None
+    """The page for browsers; None: not yet."""
 
 
 @asynccontextmanager
@@ -113,7 +116,9 @@ async def running_machine(settings: MachineSettings, progress: Progress) -> Asyn
         await stack.enter_async_context(_node(machine, settings, ports["kubelet"], group, progress))
         door = await stack.enter_async_context(_door(machine, settings, group, progress))
         await stack.enter_async_context(_operator(machine, group, progress))
-        yield structs.replace(machine, door=door)
+        page = Page(settings.folder.path, settings.folder.kubeconfig)
+        await stack.enter_async_context(_background(group, page.run(progress.say)))
+        yield structs.replace(machine, door=door, page=page)
 
 
 def _metrics_server(machine: Machine, settings: MachineSettings) -> MetricsServer:

@@ -140,7 +140,8 @@ class _Serving:
         return f"Ctrl-C or {down} stops everything; the next {up} goes on from here."
 
     def _hints(self, rows: Sequence[Row]) -> list[str]:
-        return hints(rows, self._folder.kubeconfig, self._record)
+        page = self._machine.page.url if self._machine.page else ""
+        return hints(rows, self._folder.kubeconfig, self._record, page)
 
 
 def check_disk(path: Path) -> None:

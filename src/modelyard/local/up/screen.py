@@ -194,11 +194,15 @@ def _fitting(rows: Sequence[Row], width: int, height: int, *, is_wide: bool) -> 
     return shown
 
 
-def hints(rows: Sequence[Row], kubeconfig: Path, record: UpRecord) -> list[str]:
-    """Return the lines with commands to try next: the door, a question to the first service that is ready, kubectl."""
+def hints(rows: Sequence[Row], kubeconfig: Path, record: UpRecord, page: str = "") -> list[str]:
+    """Return the lines with commands to try next: the door, a question to the first service that is ready, kubectl.
+
+    `page` is the address of the page, which works once; empty: it is not shown.
+    """
     return [
         *(_door_hints(record.door) if record.door else []),
         *_question_hints(rows, record.door),
+        *(["See everything in a browser; the address works once:", f"  {page}", ""] if page else []),
         "Look around:",
         f"  export KUBECONFIG={_in_shell(kubeconfig)}",
         f"  export PATH={_in_shell(Path(record.assets))}:$PATH   # kubectl is there",
