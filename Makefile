@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+BROWSER := .venv/browser
 ASSETS = $$($(PYTHON) controlplane/build.py)
 # Tests start hundreds of interpreters: also where compiled files are not wanted beside the sources, they are kept.
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
@@ -14,7 +15,7 @@ SECONDS ?= 600
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
 
-test: check ## everything: lint, types, contracts, and all tests on a real control plane
+test: check $(BROWSER) ## everything: lint, types, contracts, and all tests on a real control plane
 	$(PYTEST) $(ARGS)
 
 quick: $(READY) ## the inner loop: tests without a cluster, and one life of each kind
@@ -39,9 +40,10 @@ generate: $(READY) ## deploy/ and tables of docs/ from the code, and what we kee
 docs: $(READY) ## the site of the documentation, in site/
 	$(BIN)/python -m tools.site
 
-pictures: $(READY) ## docs/images/up.svg, from a real run
+pictures: $(READY) $(BROWSER) ## docs/images/up.svg and page-*.png, from real runs
 	@$(PYTHON) controlplane/build.py > /dev/null
 	$(BIN)/python -m tools.picture
+	$(BIN)/python -m pytest -q tests/page/test_browser.py --pictures=docs/images
 
 bench: $(READY) ## figures, each as a ratio to a floor measured in the same run
 	KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(BIN)/python -m bench $(ARGS)
@@ -64,3 +66,7 @@ clean:
 $(READY): requirements/dev.lock pyproject.toml tools/setup.py
 	@$(PYTHON) tools/setup.py
 	@touch $(READY)
+
+$(BROWSER): tools/setup.py
+	@$(PYTHON) tools/setup.py browser
+	@touch $(BROWSER)

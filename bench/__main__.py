@@ -15,6 +15,7 @@ import uvloop
 from bench.fleet import fleet
 from bench.host import host
 from bench.objects import SUBJECTS
+from bench.page import page
 from bench.report import Row, table
 from bench.router import router
 from bench.sections import SECTIONS, Options
@@ -28,6 +29,7 @@ WHOLES: Final[dict[str, tuple[str, Callable[[float], Coroutine[None, None, list[
     "router": ("the router of a canary", lambda _: router()),
     "host": ("the host daemon", lambda _: host()),
     "fleet": ("a fleet of hosts", fleet),
+    "page": ("the page", lambda _: page()),
 }
 """The sections that have no subject: their titles, and what measures them, for so many seconds at rest."""
 

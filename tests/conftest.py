@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make soak` say how long, and which run to repeat."""
     parser.addoption("--seconds", type=float, default=60.0, help="how long each soak test runs")
     parser.addoption("--seed", type=int, help="what soak tests choose by, to repeat a run")
+    parser.addoption("--pictures", help="the folder that pictures of the page are written to")
 
 
 def pytest_configure(config: pytest.Config) -> None:

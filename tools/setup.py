@@ -1,7 +1,7 @@
 """Make `.venv`, with the locked dependencies and this package in it. Needs only a Python.
 
-On a Debian where Python comes without `venv`, and as root, the missing package is installed; otherwise the command
-that installs it is named.
+With the argument `browser`, see to the browser that tests of the page need. On a Debian, and as root, packages of the
+system that are missing (`venv` of Python, Chromium) are installed; otherwise the command that installs them is named.
 """
 
 from __future__ import annotations
@@ -18,10 +18,27 @@ VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements" / "dev.lock"
 OLDEST = (3, 11)
 EVERY_SECONDS = 3.0
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NO_BROWSER = "there is no Chromium; install it with: apt-get install chromium, or name a browser in CHROMIUM"
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Set everything up, and say in one line what is missing."""
+    return browser() if arguments == ["browser"] else environment()
+
+
+def browser() -> int:
+    """See to it that there is a Chromium, or one that the variable CHROMIUM names."""
+    if os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSERS)):
+        return 0
+    _say("installing chromium, for the tests of the page")
+    if _install("chromium") and shutil.which("chromium"):
+        return 0
+    return _fail(NO_BROWSER)
+
+
+def environment() -> int:
+    """Make `.venv`."""
     if sys.version_info < OLDEST:
         return _fail(f"Python {sys.version.split()[0]} is too old; run make with PYTHON=python3.11 or newer")
     if not (VENV / "bin" / "python").exists() and not _make_venv():
@@ -57,13 +74,17 @@ def _make_venv() -> bool:
     _say("making .venv")
     if _venv():
         return True
+    _say("python3-venv is missing")
+    return _install("python3-venv", f"python{sys.version_info.major}.{sys.version_info.minor}-venv") and _venv()
+
+
+def _install(*packages: str) -> bool:
+    """Install packages of Debian; False: we may not, or it failed."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return False
-    _say("installing python3-venv")
-    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-    for command in (["update"], ["install", "--yes", "python3-venv", package]):
-        subprocess.run(["apt-get", "--quiet", *command], stdout=sys.stderr, check=False)
-    return _venv()
+    commands = (["update"], ["install", "--yes", "--no-install-recommends", *packages])
+    done = [subprocess.run(["apt-get", "--quiet", *words], stdout=sys.stderr, check=False) for words in commands]
+    return done[-1].returncode == 0
 
 
 def _venv() -> bool:
@@ -82,4 +103,4 @@ def _fail(line: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -131,7 +131,7 @@ async def test_no_answer_may_be_framed_guessed_or_run_code_of_others(visitor: Vi
 
 
 async def test_what_is_asked_for_in_vain_says_so(visitor: Visitor) -> None:
-    assert (await visitor.get("/api/object?id=Model/default/none"))[0] == 404
+    assert await visitor.json("/api/object?id=Model/a/none") == {"error": "there is no object Model/a/none"}
     assert (await visitor.get("/api/log?namespace=kube-system&pod=etcd&container=etcd"))[0] == 404
     assert (await visitor.get("/static/none.js"))[0] == 404
     status, body = await visitor.post("/api/ask", {"id": 3})

@@ -220,9 +220,8 @@ class Routes:
     async def _object(self, request: web.Request) -> web.Response:
         key = request.query.get("id", "")
         found = await look_up(request[_SESSION].yard, key, may_edit=self._surface.may_edit)
-        if found is None:
-            raise _no_object(key)
-        return _json(found)
+        # Not 404: objects are deleted while they are looked at, and browsers take that for an error of the page.
+        return _json(found or {"error": str(_no_object(key))})
 
     async def _starts(self, request: web.Request) -> web.Response:
         yard = request[_SESSION].yard
@@ -235,14 +234,17 @@ class Routes:
         pod = yard.pods.get(Key(query.get("namespace", ""), query.get("pod", "")))
         if pod is None:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such pod of an object of Modelyard")
-        container = query.get("container", "")
-        async with yard.client.follow_log(
-            pod.meta.namespace, pod.meta.name, container, _LOG_LINES, idle=_LOG_SILENCE
-        ) as lines:
-            response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-            await response.prepare(request)
-            async for line in lines:
-                await response.write(line + b"\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+        await response.prepare(request)
+        try:
+            async with yard.client.follow_log(
+                *pod.meta.key, query.get("container", ""), _LOG_LINES, idle=_LOG_SILENCE
+            ) as log:
+                async for line in log:
+                    await response.write(line + b"\n")
+        except KubeError as error:
+            # As text: a container that has not started yet is no error of the page.
+            await response.write(f"{error}\n".encode())
         return response
 
     async def _ask_info(self, request: web.Request) -> web.Response:

@@ -42,7 +42,7 @@ export class Section {
 export async function fetchJson(path, options = {}) {
   const answer = await fetch(path, { credentials: "same-origin", ...options });
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error || answer.statusText);
+  if (!answer.ok || body.error) throw new Error(body.error || answer.statusText);
   return body;
 }
 
