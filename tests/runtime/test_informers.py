@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 READER = Item(INFERENCE_SERVICE.name, Key("default", "chat"))
 TOOLS = Item(MCP.name, Key("default", "tools"))
+OWNED = Item(MODEL.name, Key("default", "owned"))
 TINY = stored("tiny", 5, resource=MODEL.resource, status={"phase": "Ready"})
 
 
@@ -93,6 +94,29 @@ async def test_whoever_writes_its_own_status_is_not_woken_by_it(yard: Yard):
     await yard.woken()
     yard.models.record_write(stored("other", 7, resource=MODEL.resource, status={"phase": "Ready"}))
     assert await yard.woken() == set()
+
+
+async def test_an_object_that_another_one_creates_is_reconciled_although_the_watch_brings_nothing_new(yard: Yard):
+    made = stored("owned", 5, resource=MODEL.resource, owner="tools:uid-of-tools")
+    yard.models.record_write(made)
+    yard.models.upsert(made)
+    assert await yard.woken() == {OWNED}
+
+
+async def test_an_object_whose_owner_changes_it_is_reconciled_and_its_owner_is_not(yard: Yard):
+    yard.models.upsert(stored("owned", 5, resource=MODEL.resource, owner="tools:uid-of-tools"))
+    await yard.woken()
+    yard.models.record_write(stored("owned", 6, resource=MODEL.resource, owner="tools:uid-of-tools", spec={"a": 1}))
+    assert await yard.woken() == {OWNED}
+
+
+async def test_the_owner_is_woken_by_the_status_that_an_object_of_ours_writes_and_the_object_is_not(yard: Yard):
+    yard.models.upsert(stored("owned", 5, resource=MODEL.resource, owner="tools:uid-of-tools"))
+    await yard.woken()
+    ready = stored("owned", 6, resource=MODEL.resource, owner="tools:uid-of-tools", status={"phase": "Ready"})
+    yard.models.record_write(ready)
+    yard.models.upsert(ready)
+    assert await yard.woken() == {TOOLS}
 
 
 async def test_whoever_finds_a_child_that_it_did_not_know_is_woken_to_look_with_it(yard: Yard):

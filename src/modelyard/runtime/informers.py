@@ -146,10 +146,24 @@ class Informers:
         if self._shows_foreign_status(resource, old, new):
             self._on_change(resource, old, new)
             return
-        writers = self._object_and_owner(resource, old, new)
-        for item, within in self.dependents.woken_by(resource, old, new).items():
+        concerned = self._object_and_owner(resource, old, new)
+        writers = self._writers(resource, old, new, concerned)
+        woken = self.dependents.woken_by(resource, old, new) | dict.fromkeys(concerned, 0.0)
+        for item, within in woken.items():
             if item not in writers:
                 self.wake(item, within)
+
+    def _writers(self, resource: Resource, old: Stored | None, new: Stored | None, concerned: set[Item]) -> set[Item]:
+        """Return which of an object and its owner a write was made for.
+
+        An object of ours that another one of ours owns is written for both: by its owner as a child, which it has to be
+        reconciled for, and by itself for its status and its finalizer, which its owner goes by.
+        """
+        itself = set().union(*(self._items_of(resource, stored) for stored in (old, new) if stored))
+        if not itself or itself == concerned:
+            return concerned
+        own = old and new and (old.status, old.meta.finalizers) != (new.status, new.meta.finalizers)
+        return itself if own else concerned - itself
 
     def _shows_foreign_status(self, resource: Resource, old: Stored | None, new: Stored | None) -> bool:
         """Return whether the response to a write shows a status of a child that we did not know.
