@@ -24,7 +24,9 @@ def stream(pieces: int) -> bytes:
 
 async def answer(request: web.Request) -> web.StreamResponse:
     asked = await request.json()
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Engine": "stand-in"})
+    response = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream", "X-Engine": "stand-in", "X-Model": asked["model"]}
+    )
     await response.prepare(request)
     for number in range(asked["pieces"]):
         if number == asked.get("die"):

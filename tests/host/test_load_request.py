@@ -25,10 +25,13 @@ def test_every_field_is_read_and_unknown_ones_are_ignored() -> None:
         memory="4Gi",
         priority="high",
         evictionProtection=True,
+        aliases=["model"],
         invented="later",
     )
     options = Options("mlx", 4096, 2)
-    assert request == LoadRequest("org/repo", "v2", options, "team/model", "4Gi", "high", eviction_protection=True)
+    assert request == LoadRequest(
+        "org/repo", "v2", options, "team/model", "4Gi", "high", eviction_protection=True, aliases=("model",)
+    )
     assert memory_asked(request) == 4 * 2**30
 
 

@@ -71,3 +71,19 @@ async def test_unloading_waits_for_requests_in_flight_and_takes_no_more(daemon: 
     assert (await daemon.load(GREEN)).code == (409, "Busy")
     assert await asked == stream(40)
     await daemon.until(GREEN, lambda entry: entry["state"] == "gone")
+
+
+async def test_a_model_is_called_by_its_aliases_and_its_engine_by_its_id(daemon: Daemon) -> None:
+    await daemon.ready(YARD, aliases=["yard"])
+    await daemon.ready(YARD, aliases=["team/yard"])
+    answers = [await daemon.ask(name, pieces=1) for name in (YARD, "yard", "team/yard")]
+    assert [(answer.status, answer.headers["X-Model"]) for answer in answers] == [(200, YARD)] * 3
+    assert (await daemon.ask("lawn")).code == (404, "model_not_found")
+
+
+async def test_a_name_of_two_models_is_refused_with_what_to_name_instead(daemon: Daemon) -> None:
+    await daemon.ready(YARD, aliases=["twin"])
+    await daemon.ready(GREEN, aliases=["twin"])
+    answer = await daemon.ask("twin")
+    assert answer.code == (404, "model_not_found")
+    assert answer.body["error"]["message"] == f"several models are called twin; name {GREEN} or {YARD}"

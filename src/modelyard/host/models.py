@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec import structs
 
 from modelyard.core.source import redacted
 from modelyard.host.load_request import memory_asked
@@ -46,6 +47,20 @@ class Models:
         if worker is None:
             raise not_found(model)
         return worker
+
+    def called(self, name: str) -> ModelWorker:
+        """Return the model that clients call so, by its id or by an alias; `Refusal` when that is none, or several."""
+        if name in self._workers:
+            return self._workers[name]
+        known = [worker for worker in self if name in worker.request.aliases]
+        if len(known) > 1:
+            # One of them at random would be the model of another namespace, half of the time.
+            ids = " or ".join(worker.id for worker in known)
+            raise Refusal(HTTPStatus.NOT_FOUND, Code.MODEL_NOT_FOUND, f"several models are called {name}; name {ids}")
+        if not known:
+            message = f"{name} is not on this host; GET /v1/models lists what is"
+            raise Refusal(HTTPStatus.NOT_FOUND, Code.MODEL_NOT_FOUND, message)
+        return known[0]
 
     def restore(self) -> None:
         """Load again what was asked for before the last end of the daemon."""
@@ -123,6 +138,9 @@ class Models:
         is_failed = worker.state is State.FAILED and not worker.is_evicted
         if need and not worker.is_evicted:
             self._reserve(worker.id, need)
+        # Several clients may share a model, and each knows only its own names for it.
+        aliases = tuple(dict.fromkeys((*worker.request.aliases, *request.aliases)))
+        request = structs.replace(request, aliases=aliases)
         if request != worker.request:
             worker.request, worker.need = request, need
             self._keep()

@@ -49,19 +49,12 @@ class Proxy:
         """Answer a request with what the engine of its model answers; `Refusal` when that cannot be asked."""
         began = time.monotonic()
         body = await request.read()
-        worker = self._worker(_named_model(body))
-        with worker.serving_one():
-            return await self._pass_on(request, body, worker, began)
-
-    def _worker(self, model: str) -> ModelWorker:
-        try:
-            worker = self._models.find(model)
-        except Refusal as refusal:
-            message = f"{model} is not on this host; GET /v1/models lists what is"
-            raise Refusal(HTTPStatus.NOT_FOUND, Code.MODEL_NOT_FOUND, message) from refusal
+        name = _named_model(body)
+        worker = self._models.called(name)
         if worker.state is not State.READY:
             raise _not_ready(worker)
-        return worker
+        with worker.serving_one():
+            return await self._pass_on(request, _for_engine(body, name, worker.id), worker, began)
 
     async def _pass_on(
         self, request: web.Request, body: bytes, worker: ModelWorker, began: float
@@ -89,6 +82,14 @@ async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamRespon
         if request.transport is not None:
             request.transport.abort()
     return response
+
+
+def _for_engine(body: bytes, name: str, model: str) -> bytes:
+    """Return the body with the id of the model in place of an alias: engines know only the id."""
+    if name == model:
+        return body
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode(fields | {"model": msgspec.Raw(msgspec.json.encode(model))})
 
 
 def _passed(headers: Iterable[Header]) -> list[Header]:

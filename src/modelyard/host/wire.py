@@ -94,6 +94,8 @@ class LoadRequest(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Bytes, or a quantity such as `4Gi`; 0: it is worked out from the size of the weights."""
     priority: Priority = "normal"
     eviction_protection: bool = False
+    aliases: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=512)], ...], Meta(max_length=64)] = ()
+    """More names by which clients may call the model; a repeated request adds to them."""
 
 
 class Progress(Struct, frozen=True):
