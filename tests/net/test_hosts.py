@@ -11,7 +11,16 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
-from modelyard.core.hosts import HostAddress, HostProbe, LoadModel, Protocol, SecretKey, UnloadModel
+from modelyard.core.hosts import (
+    HostAddress,
+    HostProbe,
+    LoadModel,
+    LoadOptions,
+    LoadTerms,
+    Protocol,
+    SecretKey,
+    UnloadModel,
+)
 from modelyard.core.reasons import Reason
 from modelyard.net.hosts.hosts import Hosts
 from modelyard.net.hosts.verdicts import HostFailed
@@ -82,13 +91,22 @@ async def test_a_host_reports_its_models_its_memory_and_its_addresses():
     assert answer.value == {
         "addresses": ("127.0.0.1",),
         "models": (
-            {"id": "org/broken", "state": "failed", "error": "no such[31m repository"},
+            {"id": "org/broken", "state": "failed", "error": "no such[31m repository", "code": "NotFound"},
             {"id": "org/chat", "state": "downloading", "progress": 35, "memory": 4 * GIB},
         ),
         "total": 16 * GIB,
         "free": 12 * GIB,
         "version": "test",
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("normal", "normal"), ("warning", "warning"), ("Critical", "critical"), ("dire", None), (7, None), (None, None)],
+)
+async def test_a_host_says_how_short_of_memory_it_is(said: Any, told: str | None):
+    answer = await probed(replying(text=json.dumps({"models": [], "host": {"memoryPressure": said}})))
+    assert answer.value.get("pressure") == told
 
 
 @pytest.mark.parametrize(
@@ -210,6 +228,23 @@ async def test_a_load_names_the_model_its_owner_and_its_memory():
 
     assert (await loaded(handler)).ok
     assert bodies == [("POST", "/admin/models", {"model": "org/chat", "owner": "default/chat", "memory": 4 * GIB})]
+
+
+async def test_a_load_says_how_and_on_which_terms_if_that_is_asked_for():
+    bodies = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        bodies.append(await request.json())
+        return web.json_response({}, status=202)
+
+    options, terms = LoadOptions(8192, 2), LoadTerms("high", eviction_protection=True, aliases=("chat",))
+    async with serving(handler) as port:
+        plain = LoadModel(at(port), "org/chat", "default/chat")
+        for call in (plain, replace(plain, options=options, terms=terms)):
+            assert (await hosts().load(call)).ok
+    named = {"model": "org/chat", "owner": "default/chat"}
+    told = {"options": {"contextSize": 8192, "parallel": 2}, "priority": "high", "evictionProtection": True}
+    assert bodies == [named, {**named, **told, "aliases": ["chat"]}]
 
 
 @pytest.mark.parametrize("model", ["org/chat", ODD, "a" * 300])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from msgspec import Struct
 
@@ -40,6 +40,21 @@ class ModelState(StrEnum):
     READY = "ready"
     UNLOADING = "unloading"
     FAILED = "failed"
+
+
+class Pressure(StrEnum):
+    """How short of memory a host is."""
+
+    NORMAL = "normal"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+Priority = Literal["critical", "high", "normal", "low", "batch"]
+"""From what is evicted last to what is evicted first."""
+
+EVICTED: Final = "Evicted"
+"""The code of a model that a host has unloaded because it was short of memory."""
 
 
 class SecretKey(Struct, frozen=True):
@@ -76,6 +91,8 @@ class HostedModel(Struct, frozen=True, omit_defaults=True):
     memory: int = 0
     """Bytes that it takes; 0: not known."""
     error: str = ""
+    code: str = ""
+    """Why it failed, in one word; empty: it has not failed, or the host does not say."""
 
 
 class HostReport(Struct, frozen=True, omit_defaults=True):
@@ -90,6 +107,8 @@ class HostReport(Struct, frozen=True, omit_defaults=True):
     free: int | None = None
     """Bytes of it that are free; None: it does not say."""
     version: str = ""
+    pressure: Pressure | None = None
+    """How short of memory it is; None: it does not say."""
 
 
 class HostProbe(Check, frozen=True):
@@ -100,6 +119,24 @@ class HostProbe(Check, frozen=True):
     host: HostAddress
     every: float = 5.0
     """A host that is killed is noticed by the third failure in a row: within 10 s, by the pauses of the poller."""
+
+
+class LoadOptions(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """How a model is loaded. Changed, it has to be loaded anew."""
+
+    context_size: int = 0
+    """Tokens of context of all requests together; 0: what the engine takes by itself."""
+    parallel: int = 0
+    """How many requests at the same time; 0: what the engine takes by itself."""
+
+
+class LoadTerms(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a host is told about a model that may change while it is loaded."""
+
+    priority: Priority = "normal"
+    eviction_protection: bool = False
+    aliases: tuple[str, ...] = ()
+    """More names by which clients call it."""
 
 
 class LoadModel(Call, frozen=True):
@@ -113,6 +150,8 @@ class LoadModel(Call, frozen=True):
     """The object that wants it, as the host shows it to people; also keeps calls of two objects apart."""
     memory: int = 0
     """Bytes to reserve; 0: not known."""
+    options: LoadOptions = LoadOptions()
+    terms: LoadTerms = LoadTerms()
     attempt: int = 1
     """Counts up, because a call that has succeeded or failed is to be made once more."""
 

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     AGENTS_DISCOVERED = "AgentsDiscovered"
     MCPS_DISCOVERED = "MCPsDiscovered"
     PLACED = "Placed"
+    NORMAL = "Normal"
 
     # On the way
     STARTING = "Starting"
@@ -137,6 +138,9 @@ class Reason(StrEnum):
     PROVIDER_FAILING = "ProviderFailing"
     LOAD_FAILED = "LoadFailed"
     ALL_HOSTS_UNREACHABLE = "AllHostsUnreachable"
+    WARNING = "Warning"
+    CRITICAL = "Critical"
+    EVICTED = "Evicted"
 
     # The source of weights could not be checked
     UPSTREAM_UNREACHABLE = "UpstreamUnreachable"
@@ -215,6 +219,7 @@ PROBLEMS: Final = frozenset(
         Reason.DUPLICATE_ENDPOINT,
         Reason.LOAD_FAILED,
         Reason.ALL_HOSTS_UNREACHABLE,
+        Reason.EVICTED,
         Reason.FINALIZER_SKIPPED,
         Reason.INTERNAL_ERROR,
     }

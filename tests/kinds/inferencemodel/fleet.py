@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from modelyard.core.checks import Answer
-from modelyard.core.hosts import HostedModel, HostProbe, HostReport, LoadModel, ModelState, UnloadModel
+from modelyard.core.hosts import HostedModel, HostProbe, HostReport, LoadModel, ModelState, Pressure, UnloadModel
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Outcome, Plan
 from modelyard.core.reasons import Reason
@@ -38,6 +38,7 @@ Json = dict[str, Any]
 
 GIB = 1024**3
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+DIFFERENT = Answer(False, Reason.LOAD_FAILED, "the host answered with HTTP 409: it is loaded with other options")
 NO_ANSWER = Answer(False, Reason.NO_ANSWER, "the host did not answer; check that it runs")
 
 
@@ -53,13 +54,16 @@ class Daemon:
         self.lands: ModelState | None = ModelState.READY
         """The state in which a model is listed at once; None: it is accepted and never listed."""
         self.asked: list[str] = []
+        self.loaded: dict[str, LoadModel] = {}
+        """The latest request for each model that it has, as it was accepted."""
+        self.pressure: Pressure | None = None
 
     def probe(self) -> Answer:
         if not self.up:
             return NO_ANSWER
         free = max(0, self.total - sum(model.memory for model in self.models.values()))
         models = tuple(self.models[name] for name in sorted(self.models))
-        report = HostReport((self.address,), models, self.total, free if self.total else None, "1")
+        report = HostReport((self.address,), models, self.total, free if self.total else None, "1", self.pressure)
         return Answer(True, Reason.ANSWERED, "the host answers", msgspec.to_builtins(report))
 
     def do(self, call: Call) -> Answer:
@@ -68,18 +72,22 @@ class Daemon:
         if isinstance(call, UnloadModel):
             self.asked.append(f"unload {call.model}")
             self.models.pop(call.model, None)
+            self.loaded.pop(call.model, None)
             return Answer(True, Reason.ANSWERED, "unloaded")
         assert isinstance(call, LoadModel)
         self.asked.append(f"load {call.model}")
         if self.refusal:
             return self.refusal
+        if call.model in self.models and self.loaded.setdefault(call.model, call).options != call.options:
+            return DIFFERENT
+        self.loaded[call.model] = call
         if self.lands and self.models.get(call.model, HostedModel("", ModelState.FAILED)).state is ModelState.FAILED:
             self.models[call.model] = HostedModel(call.model, self.lands, memory=call.memory)
         return Answer(True, Reason.ANSWERED, "accepted")
 
-    def shows(self, model: str, state: ModelState, progress: int = 0, error: str = "") -> None:
+    def shows(self, model: str, state: ModelState, progress: int = 0, error: str = "", code: str = "") -> None:
         before = self.models.get(model, HostedModel(model))
-        self.models[model] = HostedModel(model, state, progress, before.memory, error)
+        self.models[model] = HostedModel(model, state, progress, before.memory, error, code)
 
 
 class Fleet:

@@ -135,6 +135,9 @@ class Memory(Struct, frozen=True, rename="camel"):
     total: Annotated[str, Meta(description="What it has, or what spec.capacity says; empty: not known.")] = ""
     free: Annotated[str, Meta(description="What it reports as free; empty: it does not say.")] = ""
     allocated: Annotated[str, Meta(description="What InferenceModels have reserved here.")] = ""
+    pressure: Annotated[
+        str, Meta(description="How short of memory it is: normal, warning or critical; empty: it does not say.")
+    ] = ""
 
 
 class Loaded(Struct, frozen=True, rename="camel"):
@@ -145,6 +148,7 @@ class Loaded(Struct, frozen=True, rename="camel"):
     progress: Annotated[int, Meta(description="Percent, in steps of five; 0: not known.")] = 0
     memory: Annotated[int, Meta(description="Bytes that it takes; 0: not known.")] = 0
     error: Annotated[str, Meta(description="Why it failed, in the words of the host.")] = ""
+    code: Annotated[str, Meta(description="Why it failed, in one word of the host; empty: it does not say.")] = ""
 
 
 class InferenceHostStatus(Struct, frozen=True, rename="camel"):

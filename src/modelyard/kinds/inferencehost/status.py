@@ -72,10 +72,12 @@ def reported(spec: InferenceHostSpec, answer: Answer, before: InferenceHostStatu
     return InferenceHostStatus(
         address=chosen_address(said.addresses, before.address),
         memory=Memory(
-            total=mebibytes(int(total)) if total else "", free="" if said.free is None else mebibytes(said.free)
+            total=mebibytes(int(total)) if total else "",
+            free="" if said.free is None else mebibytes(said.free),
+            pressure=said.pressure or "",
         ),
         model_count=len(said.models),
-        models=tuple(Loaded(one.id, one.state, one.progress, one.memory, one.error) for one in said.models),
+        models=tuple(Loaded(one.id, one.state, one.progress, one.memory, one.error, one.code) for one in said.models),
         version=said.version,
     )
 

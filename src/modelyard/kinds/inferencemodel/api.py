@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Conditions
+from modelyard.core.hosts import LoadOptions, LoadTerms, Priority
 from modelyard.core.quantities import AMOUNT_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.core.selectors import Expression, Operator, Selector
@@ -59,6 +60,23 @@ class PlacementSpec(Struct, frozen=True, rename="camel"):
     ] = 30
 
 
+class Options(Struct, frozen=True, rename="camel"):
+    """How hosts load a model."""
+
+    context_size: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | None,
+        Meta(description="The context in tokens, of all requests together."),
+    ] = None
+    parallel_slots: Annotated[
+        Annotated[int, Meta(ge=1, le=1024)] | None, Meta(description="How many requests at the same time.")
+    ] = None
+
+    @property
+    def of_load(self) -> LoadOptions:
+        """The options as hosts are told them."""
+        return LoadOptions(self.context_size or 0, self.parallel_slots or 0)
+
+
 class InferenceModelSpec(Struct, frozen=True, rename="camel"):
     """A model that hosts outside the cluster serve, under one DNS name of the cluster."""
 
@@ -83,11 +101,31 @@ class InferenceModelSpec(Struct, frozen=True, rename="camel"):
             pattern=AMOUNT_PATTERN.replace("^(", "^((", 1).removesuffix("$") + ")?$",
         ),
     ] = ""
+    memory_fraction: Annotated[
+        Annotated[float, Meta(ge=0.01, le=1.0)] | None,
+        Meta(description="The largest share of a host's memory that the model may take. Left out: all of it."),
+    ] = None
+    options: Annotated[Options, Meta(description="How hosts load it. Only with the protocol inferenced.")] = Options()
+    priority: Annotated[
+        Priority, Meta(description="Which models a host evicts first when it is short of memory: batch, then low.")
+    ] = "normal"
+    eviction_protection: Annotated[
+        bool, Meta(description="Keep hosts from evicting it when they are short of memory.")
+    ] = False
+    aliases: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=512)], ...],
+        Meta(description="More names by which clients may call it. Only with the protocol inferenced.", max_length=16),
+    ] = ()
     port: Annotated[int, Meta(description="The port of the Service.", ge=1, le=65535)] = PORT
     headless: Annotated[
         bool, Meta(description="Let the DNS name lead to the hosts themselves. Changed: the Service is made anew.")
     ] = False
     placement: Annotated[PlacementSpec, Meta(description="When replicas move.")] = PlacementSpec()
+
+    @property
+    def terms(self) -> LoadTerms:
+        """What hosts are told about the model that may change while it is loaded."""
+        return LoadTerms(self.priority, self.eviction_protection, self.aliases)
 
 
 class Assignment(Struct, frozen=True, rename="camel"):
@@ -100,6 +138,10 @@ class Assignment(Struct, frozen=True, rename="camel"):
     ] = 0
     since: Annotated[str, Meta(description="Since when.")] = ""
     ours: Annotated[bool, Meta(description="Whether it is unloaded in the end: not if it was there before.")] = True
+    options: Annotated[str, Meta(description="How it is loaded, such as contextSize=8192; empty: no matter how.")] = ""
+    terms: Annotated[
+        str, Meta(description="A hash of priority, protection and aliases that the host was told; empty: of none.")
+    ] = ""
 
 
 class PendingUnload(Struct, frozen=True, rename="camel"):
@@ -110,6 +152,9 @@ class PendingUnload(Struct, frozen=True, rename="camel"):
     memory: Annotated[int, Meta(description="Bytes that are reserved until then.")] = 0
     since: Annotated[str, Meta(description="Since when.")] = ""
     serving: Annotated[bool, Meta(description="Whether it finishes requests for spec.placement.drainSeconds.")] = False
+    reload: Annotated[bool, Meta(description="Whether it is loaded there again afterwards, with other options.")] = (
+        False
+    )
 
 
 class LoadFailure(Struct, frozen=True, rename="camel"):

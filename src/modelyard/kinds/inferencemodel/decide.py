@@ -37,6 +37,7 @@ from modelyard.kinds.inferencemodel.life import (
 from modelyard.kinds.inferencemodel.placement import Current, Verdict, Wanted, place
 from modelyard.kinds.inferencemodel.rooms import dead_at, rooms
 from modelyard.kinds.inferencemodel.scene import GRACE_SECONDS, Scene, failure_of, scene_of
+from modelyard.kinds.inferencemodel.settings import next_reload, options_text, reload_of, terms_hash, with_terms
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
@@ -74,6 +75,9 @@ def decide(model: Object[InferenceModelSpec], seen: Seen) -> Decision:
     dropped = {(one.host, one.model) for one in verdict.drop}
     kept = [one for one in replicas if (one.assignment.host, one.assignment.model) not in dropped]
     pending = _pending(scene, kept, [one for one in replicas if one not in kept], verdict.add)
+    if outdated := next_reload(scene, kept):
+        kept = [_reloading(scene, one) if one is outdated else one for one in kept]
+        pending = tuple(sorted((*pending, _unloading(scene, outdated, reload=True)), key=lambda one: one.host))
     added = [_new_replica(scene, host) for host in verdict.add]
     staying = tuple(sorted((*kept, *added), key=lambda one: (one.assignment.host, one.assignment.model)))
     memory = replace(
@@ -95,13 +99,15 @@ def _observed(scene: Scene, assignment: Assignment) -> Replica:
         kept = entry is not None and entry.state is ModelState.READY and _is_suspected(scene, host)
         error = "" if kept else "the host does not answer"
         return Replica(assignment, State.READY if kept else State.UNREACHABLE, error=error)
+    if (reload := reload_of(scene, assignment)) and not _is_unloaded(scene, reload):
+        return Replica(assignment, State.PENDING)
     failure = failure_of(scene.before, assignment)
     past = Past(
         shown=scene.shown.get((assignment.host, assignment.model)),
         failure=failure,
         result=scene.seen.result(_load(scene, assignment, failure)),
     )
-    return observe(assignment, entry, past, scene.now)
+    return with_terms(scene, observe(assignment, entry, past, scene.now), past.result)
 
 
 def _is_suspected(scene: Scene, host: Host) -> bool:
@@ -118,6 +124,8 @@ def _load(scene: Scene, assignment: Assignment, failure: LoadFailure | None) -> 
         model=assignment.model,
         owner=scene.owner,
         memory=assignment.memory,
+        options=scene.model.spec.options.of_load,
+        terms=scene.model.spec.terms,
         attempt=failure.count + 1 if failure else 1,
     )
 
@@ -157,7 +165,17 @@ def _new_replica(scene: Scene, name: str) -> Replica:
     entry = host.loaded(model)
     # What InferenceModels have loaded is unloaded in the end, by the last of them; what a person has loaded is not.
     ours = entry is None or entry.state is ModelState.FAILED or model in scene.taken(name)
-    assignment = Assignment(name, model, scene.need(), timestamp(scene.now), ours)
+    spec = scene.model.spec
+    assignment = Assignment(
+        name,
+        model,
+        scene.need(),
+        timestamp(scene.now),
+        ours,
+        options_text(spec.options.of_load),
+        # A host that has the model already was told other terms, or none.
+        terms_hash(spec.terms) if entry is None else "",
+    )
     failure = failure_of(scene.before, assignment)
     return observe(assignment, entry, Past(failure=failure), scene.now)
 
@@ -169,19 +187,25 @@ def _pending(
     in_use = {(one.host, one.model) for other in scene.others for one in other.assignments}
     in_use |= {(one.assignment.host, one.assignment.model) for one in kept}
     in_use |= {(host, scene.model.spec.model) for host in added}
-    new = (
-        PendingUnload(
-            one.assignment.host, one.assignment.model, one.assignment.memory, timestamp(scene.now),
-            serving=one.state is State.READY,
-        )
-        for one in dropped
-        if one.assignment.ours
-    )  # fmt: skip
+    new = (_unloading(scene, one) for one in dropped if one.assignment.ours)
     open_still = (
         one for one in scene.before.pending_unloads if one.host in scene.hosts and not _is_unloaded(scene, one)
     )
-    found = {(one.host, one.model): one for one in (*new, *open_still) if (one.host, one.model) not in in_use}
+    found = {
+        (one.host, one.model): one for one in (*new, *open_still) if one.reload or (one.host, one.model) not in in_use
+    }
     return tuple(found[key] for key in sorted(found))
+
+
+def _unloading(scene: Scene, replica: Replica, *, reload: bool = False) -> PendingUnload:
+    held, serving = replica.assignment, replica.state is State.READY
+    return PendingUnload(held.host, held.model, held.memory, timestamp(scene.now), serving, reload)
+
+
+def _reloading(scene: Scene, replica: Replica) -> Replica:
+    """Return a replica that is loaded with other options once it is unloaded."""
+    options = options_text(scene.model.spec.options.of_load)
+    return Replica(replace(replica.assignment, options=options), State.PENDING)
 
 
 def _unload(scene: Scene, pending: PendingUnload) -> UnloadModel:
@@ -190,7 +214,10 @@ def _unload(scene: Scene, pending: PendingUnload) -> UnloadModel:
 
 def _is_unloaded(scene: Scene, pending: PendingUnload) -> bool:
     result = scene.seen.result(_unload(scene, pending))
-    return result is not None and result.ok
+    if result is None or not result.ok:
+        return False
+    # The host unloads in its own time, and refuses other options until that is over.
+    return not pending.reload or scene.hosts[pending.host].loaded(pending.model) is None
 
 
 def _acting(scene: Scene, memory: Memory, replicas: tuple[Replica, ...], verdict: Verdict) -> Decision:

@@ -80,7 +80,12 @@ def service(model: Object[InferenceModelSpec]) -> Child:
             {"name": _PORT_NAME, "port": model.spec.port, "protocol": "TCP", "targetPort": model.spec.port},
         ],
     }
-    return workloads.child(SERVICE, model.meta.name, labels.common(RESOURCE, model.meta.name), {"spec": spec})
+    return workloads.child(SERVICE, model.meta.name, _labels(model), {"spec": spec})
+
+
+def _labels(model: Object[InferenceModelSpec]) -> dict[str, str]:
+    """Return the labels of children: those of the object as well, because clients find Services by theirs."""
+    return {**(model.meta.labels or {}), **labels.common(RESOURCE, model.meta.name)}
 
 
 def slices(model: Object[InferenceModelSpec], published: tuple[Endpoint, ...]) -> tuple[Child, ...]:
@@ -94,7 +99,7 @@ def slices(model: Object[InferenceModelSpec], published: tuple[Endpoint, ...]) -
 def _slice(model: Object[InferenceModelSpec], family: str, port: int, members: list[Endpoint]) -> Child:
     name = model.meta.name
     component = f"{family.lower()}-{port}"
-    own = labels.common(RESOURCE, name) | {
+    own = _labels(model) | {
         names.COMPONENT_LABEL: component,
         _OF_SERVICE: name,
         _SLICE_MANAGER: _MANAGER,

@@ -47,6 +47,8 @@ class Host(Struct, frozen=True):
     """Bytes for models; None: not known."""
     free: int | None
     """Bytes that it reports as free; None: it does not say."""
+    pressure: str
+    """How short of memory it is; empty: it does not say."""
     max_models: int
     models: tuple[Loaded, ...]
     """The models of its last answer."""
@@ -89,6 +91,7 @@ def host_of(stored: Stored) -> Host | None:
         leaving=spec.drain or stored.meta.deleting,
         budget=_budget(spec, status),
         free=int(quantity(status.memory.free)) if status.memory.free else None,
+        pressure=status.memory.pressure,
         max_models=spec.capacity.max_models,
         models=status.models,
     )

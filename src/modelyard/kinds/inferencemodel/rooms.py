@@ -38,7 +38,7 @@ def _room(scene: Scene, host: Host, failure: LoadFailure | None) -> Room:
     gave_up = failure is not None and failure.count >= GIVE_UP_AFTER
     return Room(
         name=host.name,
-        refusal=_refusal(host, selected=selected, gave_up=gave_up),
+        refusal=_refusal(host, selected=selected, gave_up=gave_up) or _beyond_share(scene, host),
         must_leave=host.leaving or not selected,
         dead=dead_at(scene, host) <= scene.now,
         gave_up=gave_up,
@@ -54,6 +54,13 @@ def _resident(host: Host, model: str) -> dict[str, int]:
     """Return the memory of the models that are on a host, with the name of this one as its user writes it."""
     own = host.loaded(model)
     return {model if one is own else one.id: one.memory for one in host.models if one.state is not ModelState.FAILED}
+
+
+def _beyond_share(scene: Scene, host: Host) -> Refusal | None:
+    share = scene.model.spec.memory_fraction
+    if share is None or host.budget is None:
+        return None
+    return Refusal.MEMORY if scene.need() > share * host.budget else None
 
 
 def _refusal(host: Host, *, selected: bool, gave_up: bool) -> Refusal | None:

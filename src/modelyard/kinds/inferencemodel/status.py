@@ -15,6 +15,7 @@ from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, Placement, State
 from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
 from modelyard.kinds.inferencemodel.placement import Refusal
+from modelyard.kinds.inferencemodel.pressure import evicted_from, memory_pressure
 from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
 from modelyard.kinds.inferencemodel.scene import shown_before
 
@@ -49,6 +50,7 @@ def summarise(
             is_ready(model, outcome, decision, replicas, placed),
             *warnings(decision, replicas),
             *([failing("ForeignEndpoints", _foreign(model), Truth.TRUE)] if has_foreign_endpoints(model, seen) else []),
+            *memory_pressure(decision),
         ),
     )
 
@@ -134,7 +136,8 @@ def is_ready(
     if serving >= wanted:
         return condition("Ready", True, Reason.READY, count)
     if trouble := first_trouble(own):
-        return failing("Ready", Problem(trouble.reason, f"{count}; {trouble.message}", trouble.remedy))
+        reason = Reason.EVICTED if evicted_from(decision) else trouble.reason
+        return failing("Ready", Problem(reason, f"{count}; {trouble.message}", trouble.remedy))
     if placed.status is not Truth.TRUE:
         return condition("Ready", False, Reason(placed.reason), placed.message)
     return condition("Ready", False, Reason.LOADING, f"{count}; the others are being loaded")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
+
 from modelyard.core.conditions import Problem
-from modelyard.core.hosts import HostReport
+from modelyard.core.hosts import HostReport, Pressure
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.hosts.listing import by_id, entries, hosted, is_listing, number
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _MODELS = "/admin/models"
 _NOT_SERVED = (404, 405)
+_PRESSURES = {level.value: level for level in Pressure}
 
 
 async def probe(http: HostHttp) -> HostReport:
@@ -42,7 +45,10 @@ async def probe(http: HostHttp) -> HostReport:
 async def load(http: HostHttp, call: LoadModel) -> Answer:
     """Have a model loaded."""
     memory = {"memory": call.memory} if call.memory else {}
-    return load_verdict(await http.send("POST", _MODELS, {"model": call.model, "owner": call.owner, **memory}))
+    options = msgspec.to_builtins(call.options)
+    # What is not asked for is left out: other daemons may not know it.
+    more = {**memory, **({"options": options} if options else {}), **msgspec.to_builtins(call.terms)}
+    return load_verdict(await http.send("POST", _MODELS, {"model": call.model, "owner": call.owner, **more}))
 
 
 async def unload(http: HostHttp, call: UnloadModel) -> Answer:
@@ -61,4 +67,5 @@ def _report(body: Any) -> HostReport:
         total=number(told.get("memoryTotalBytes")) or 0,
         free=number(told.get("memoryFreeBytes")),
         version=clean(str(told.get("version", "")), 64),
+        pressure=_PRESSURES.get(str(told.get("memoryPressure")).lower()),
     )

@@ -17,6 +17,7 @@ MOST_MODELS: Final = 256
 """How many models of a host are remembered: its status holds them all."""
 _LONGEST_ID: Final = 1024
 _LONGEST_ERROR: Final = 256
+_LONGEST_CODE: Final = 64
 _STEP: Final = 5
 _NAMES: Final = ("id", "name", "model")
 _STATES: Final = {
@@ -63,6 +64,7 @@ def hosted(entry: dict[str, Any]) -> HostedModel:
         progress=_percent(entry.get("progress")) if state in (ModelState.DOWNLOADING, ModelState.LOADING) else 0,
         memory=number(entry.get("memoryBytes", entry.get("size"))) or 0,
         error=_error(entry.get("error")) if state is ModelState.FAILED else "",
+        code=_code(entry.get("error")) if state is ModelState.FAILED else "",
     )
 
 
@@ -85,6 +87,11 @@ def _percent(progress: Any) -> int:
     else:
         share = progress if isinstance(progress, int | float) else 0.0
     return int(min(max(share, 0.0), 1.0) * 100) // _STEP * _STEP
+
+
+def _code(said: Any) -> str:
+    code = said.get("code") if isinstance(said, dict) else ""
+    return clean(code, _LONGEST_CODE) if isinstance(code, str) else ""
 
 
 def _error(said: Any) -> str:

@@ -1,0 +1,129 @@
+"""What hosts are told of a model: options, which it is loaded with, and terms, which may change while it serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelyard.core.hosts import LoadOptions, LoadTerms, ModelState
+from modelyard.kinds.inferencemodel import INFERENCE_MODEL
+from tests.kinds.inferencemodel.fleet import GIB, Fleet
+
+TERMS = {"priority": "high", "evictionProtection": True, "aliases": ["chat"]}
+TOLD = LoadTerms("high", eviction_protection=True, aliases=("chat",))
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+def serving(fleet: Fleet, hosts: str = "ab", **spec: object) -> Fleet:
+    """Return the fleet with these hosts and a model that is ready on them."""
+    for name in hosts:
+        fleet.host(name)
+    fleet.model(replicas=len(hosts), **spec)
+    fleet.settle()
+    assert fleet.condition("Ready")["status"] == "True"
+    fleet.asked()
+    return fleet
+
+
+def told(fleet: Fleet) -> list[tuple[LoadOptions, LoadTerms]]:
+    """Return what each host knows of the model that it has."""
+    return [(call.options, call.terms) for daemon in fleet.daemons.values() for call in daemon.loaded.values()]
+
+
+def test_hosts_are_told_how_to_load_a_model_and_what_it_is_worth(fleet: Fleet):
+    serving(fleet, "a", options={"contextSize": 8192, "parallelSlots": 2}, **TERMS)
+    assert told(fleet) == [(LoadOptions(8192, 2), TOLD)]
+    assert fleet.status()["assignments"][0]["options"] == "contextSize=8192,parallel=2"
+
+
+def test_a_model_without_settings_is_asked_for_as_ever(fleet: Fleet):
+    serving(fleet, "a")
+    assert told(fleet) == [(LoadOptions(), LoadTerms())]
+    assert (fleet.status()["assignments"][0]["options"], fleet.status()["assignments"][0]["terms"]) == ("", "")
+
+
+def test_new_terms_are_told_to_each_host_once_and_no_request_is_lost(fleet: Fleet):
+    serving(fleet)
+    fleet.edit(INFERENCE_MODEL, "chat", **TERMS)
+    fleet.settle()
+    assert fleet.asked() == ["a: load org/chat", "b: load org/chat"]
+    assert told(fleet) == [(LoadOptions(), TOLD)] * 2
+    assert fleet.endpoints() == [("10.0.0.1", True), ("10.0.0.2", True)]
+    fleet.settle(600, steps=10)
+    assert fleet.asked() == []
+
+
+def test_a_host_that_had_the_model_already_is_told_the_terms_of_ours(fleet: Fleet):
+    daemon = fleet.host("a")
+    daemon.shows("org/chat", ModelState.READY)
+    fleet.model(**TERMS)
+    fleet.settle()
+    assert fleet.asked() == ["a: load org/chat"]
+    assert told(fleet) == [(LoadOptions(), TOLD)]
+
+
+def test_other_options_are_loaded_host_by_host_while_the_others_serve(fleet: Fleet):
+    serving(fleet, placement={"drainSeconds": 10})
+    fleet.edit(INFERENCE_MODEL, "chat", options={"contextSize": 8192})
+    fleet.settle()
+    assert fleet.endpoints() == [("10.0.0.1", False), ("10.0.0.2", True)]
+    assert (fleet.asked(), fleet.condition("Ready")["status"]) == ([], "False")
+    for daemon in fleet.daemons.values():
+        daemon.lands = ModelState.LOADING
+    fleet.settle(10)
+    assert fleet.asked() == ["a: unload org/chat", "a: load org/chat"]
+    assert fleet.endpoints() == [("10.0.0.2", True)]
+    fleet.daemons["a"].shows("org/chat", ModelState.READY)
+    fleet.settle(5)
+    assert fleet.endpoints() == [("10.0.0.1", True), ("10.0.0.2", False)]
+    fleet.settle(10)
+    fleet.daemons["b"].shows("org/chat", ModelState.READY)
+    fleet.settle(5)
+    assert fleet.asked() == ["b: unload org/chat", "b: load org/chat"]
+    assert told(fleet) == [(LoadOptions(8192), LoadTerms())] * 2
+    assert fleet.endpoints() == [("10.0.0.1", True), ("10.0.0.2", True)]
+    fleet.settle(600, steps=10)
+    assert fleet.asked() == []
+
+
+def test_a_model_that_goes_while_it_is_loaded_anew_is_unloaded(fleet: Fleet):
+    serving(fleet, "a", placement={"drainSeconds": 10})
+    fleet.edit(INFERENCE_MODEL, "chat", options={"contextSize": 8192})
+    fleet.settle()
+    fleet.delete(INFERENCE_MODEL, "chat")
+    fleet.settle(60, steps=6)
+    assert (fleet.exists(), fleet.asked(), fleet.daemons["a"].models) == (False, ["a: unload org/chat"], {})
+
+
+def test_options_of_a_model_that_another_object_uses_stay_until_that_has_gone(fleet: Fleet):
+    serving(fleet, "a")
+    fleet.model("other")
+    fleet.settle()
+    fleet.edit(INFERENCE_MODEL, "chat", options={"contextSize": 8192})
+    fleet.settle(60)
+    assert fleet.asked() == []
+    fleet.delete(INFERENCE_MODEL, "other")
+    fleet.settle(60, steps=6)
+    assert fleet.asked() == ["a: unload org/chat", "a: load org/chat"]
+
+
+def test_what_a_person_has_loaded_is_not_loaded_anew(fleet: Fleet):
+    fleet.host("a").shows("org/chat", ModelState.READY)
+    fleet.model()
+    fleet.settle()
+    fleet.edit(INFERENCE_MODEL, "chat", options={"contextSize": 8192})
+    fleet.settle(60)
+    assert fleet.asked() == []
+
+
+def test_a_model_takes_no_more_than_its_share_of_a_host(fleet: Fleet):
+    fleet.host("small", memory=8 * GIB)
+    fleet.model(memoryFraction=0.25)
+    fleet.settle()
+    assert fleet.condition("Placed")["reason"] == "InsufficientMemory"
+    fleet.host("large", memory=16 * GIB)
+    fleet.settle()
+    assert fleet.placements() == {"large": "Ready"}
