@@ -127,3 +127,16 @@ def test_a_model_takes_no_more_than_its_share_of_a_host(fleet: Fleet):
     fleet.host("large", memory=16 * GIB)
     fleet.settle()
     assert fleet.placements() == {"large": "Ready"}
+
+
+def test_what_a_person_had_loaded_and_has_gone_is_ours_once_we_load_it(fleet: Fleet):
+    daemon = fleet.host("a")
+    daemon.shows("org/chat", ModelState.READY)
+    fleet.model(placement={"drainSeconds": 0})
+    fleet.settle()
+    daemon.models.clear()
+    fleet.settle(5)
+    assert fleet.asked() == ["a: load org/chat"]
+    fleet.delete(INFERENCE_MODEL, "chat")
+    fleet.settle(5)
+    assert (fleet.exists(), fleet.asked(), daemon.models) == (False, ["a: unload org/chat"], {})

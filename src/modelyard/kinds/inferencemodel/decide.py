@@ -95,6 +95,10 @@ def _observed(scene: Scene, assignment: Assignment) -> Replica:
     known = scene.need() if assignment.model == spec.model else 0
     if known and (spec.memory or not assignment.memory):
         assignment = replace(assignment, memory=known)
+    if host.answers and entry is None and not assignment.ours:
+        # What was there before has gone, and is loaded by us from now on. It may have been a listing from before our
+        # own unload.
+        assignment = replace(assignment, ours=True)
     if not host.answers:
         kept = entry is not None and entry.state is ModelState.READY and _is_suspected(scene, host)
         error = "" if kept else "the host does not answer"
