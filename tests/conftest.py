@@ -193,8 +193,9 @@ async def operator(installed: Path, mcp_servers: McpServers, tmp_path: Path) -> 
 
 def watched_resources() -> tuple[Resource, ...]:
     """Return every kind, its children but those that a cluster may lack, their pods, and events."""
-    made = (made for kind in ALL for made in (kind.resource, *kind.children, *kind.creates))
-    return tuple(dict.fromkeys((*(one for one in made if not one.optional), POD, EVENT)))
+    ours = [kind.resource for kind in ALL]
+    made = (made for kind in ALL for made in (*kind.children, *kind.creates) if not made.optional)
+    return tuple(dict.fromkeys((*ours, *made, POD, EVENT)))
 
 
 def recording_all(cluster: Cluster, namespace: str) -> AbstractAsyncContextManager[Recorder]:

@@ -17,7 +17,6 @@ from modelyard.core.resources import (
     JOB,
     LEASE,
     POD,
-    SERVICE,
     SERVICE_ACCOUNT,
     VOLUME_CLAIM,
 )
@@ -36,6 +35,7 @@ from tests.support.services import (
     create_model,
     create_service,
     edit_model,
+    edit_service,
     is_held_up,
     report_download,
     until_model,
@@ -169,9 +169,12 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
         while ("get", f"{POD.label}/log") in _unused(await operator.metrics()):
             await asyncio.sleep(0.1)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "metal"})
-    for resource in (DEPLOYMENT, SERVICE):
-        await recorder.wait_for(resource, namespace, "chat", lambda item: item is None)
+    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None)
     await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")
+    await edit_service(admin, namespace, replicas=2)
+    await recorder.wait_for(fleets.MODELS, namespace, "chat", lambda item: (item or {})["spec"]["replicas"] == 2)
+    await edit_model(admin, namespace, "other", hardware={"accelerator": "cpu"})
+    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is not None)
 
 
 async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: Recorder) -> None:

@@ -25,6 +25,9 @@ class HostDaemon:
         self.models: dict[str, Json] = {}
         self.asked: list[str] = []
         """Every change that it was asked for: `load X`, `unload X`."""
+        self.bodies: dict[str, Json] = {}
+        """The latest load request of each model."""
+        self.pressure = "normal"
         self.lands = "ready"
         """The state in which a model is listed at once."""
         self.refuses: web.Response | None = None
@@ -79,11 +82,13 @@ class HostDaemon:
         self.probes += 1
         free = self.total - sum(model["memoryBytes"] for model in self.models.values())
         host = {"memoryTotalBytes": self.total, "memoryFreeBytes": free, "version": "test"}
+        host["memoryPressure"] = self.pressure
         return web.json_response({"models": list(self.models.values()), "host": host})
 
     async def _load(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.asked.append(f"load {body['model']}")
+        self.bodies[body["model"]] = body
         if self.refuses is not None:
             return web.Response(status=self.refuses.status, body=self.refuses.body, headers=self.refuses.headers)
         if self.models.get(body["model"], {}).get("state", "failed") == "failed":

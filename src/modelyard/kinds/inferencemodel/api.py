@@ -15,7 +15,10 @@ from modelyard.core.resources import Resource
 from modelyard.core.selectors import Expression, Operator, Selector
 from modelyard.kinds.contract import Column, Rule
 
-RESOURCE: Final = Resource("modelyard.dev", "v1alpha1", "InferenceModel", "inferencemodels")
+# InferenceServices have it as a child, and are served without its definition as well.
+RESOURCE: Final = Resource(
+    "modelyard.dev", "v1alpha1", "InferenceModel", "inferencemodels", scalable=True, optional=True
+)
 
 PORT: Final = 11434
 """The port of the Service of an InferenceModel that names none."""

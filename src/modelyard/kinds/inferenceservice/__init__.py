@@ -11,7 +11,8 @@ from modelyard.core.resources import (
     VOLUME_CLAIM,
 )
 from modelyard.kinds.contract import Kind
-from modelyard.kinds.inferenceservice import api, decide, plan, reads, rules, status
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
+from modelyard.kinds.inferenceservice import api, decide, metal, plan, reads, rules, status
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import autoscale
 
@@ -24,8 +25,8 @@ INFERENCE_SERVICE = Kind(
     plan=plan.plan,
     summarise=status.summarise,
     looks_at=(MODEL, POD, PRIORITY_CLASS, SECRET, VOLUME_CLAIM),
-    children=(DEPLOYMENT, SERVICE, AUTOSCALER),
-    deletes=(DEPLOYMENT, SERVICE, AUTOSCALER),
+    children=(DEPLOYMENT, SERVICE, AUTOSCALER, INFERENCE_MODEL),
+    deletes=(DEPLOYMENT, SERVICE, AUTOSCALER, INFERENCE_MODEL),
     creates=(VOLUME_CLAIM,),
     asks=(LogTail,),
     conditions=("Available", "Progressing", "Degraded", "FieldsIgnored", "Ready"),
@@ -35,6 +36,7 @@ INFERENCE_SERVICE = Kind(
         "VLLMSpecValid",
         "MemoryRequested",
         autoscale.AUTOSCALED,
+        metal.MEMORY_PRESSURE,
     ),
     status_on_error=status.on_error,
     columns=api.COLUMNS,

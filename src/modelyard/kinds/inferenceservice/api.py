@@ -206,7 +206,7 @@ class InferenceServiceSpec(Struct, frozen=True, rename="camel"):
     ] = None
     security_context: ContainerSecurity = None
     eviction_protection: Annotated[
-        bool | None, Meta(description="Keep the agent of a Mac from stopping it when memory runs short.")
+        bool | None, Meta(description="Keep hosts outside the cluster from evicting it when memory runs short.")
     ] = None
 
     context_size: Annotated[

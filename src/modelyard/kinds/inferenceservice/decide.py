@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from modelyard.core.conditions import Problem
+from modelyard.kinds.inferenceservice import metal
 from modelyard.kinds.inferenceservice.client_names import client_names
-from modelyard.kinds.model.api import Accelerator
 from modelyard.kinds.shared.model_references import Reference, draft_reference, find_problem, model_reference
 from modelyard.kinds.shared.resolved_pod import ResolvedPod, resolve_pod
 
@@ -27,19 +27,18 @@ class ServiceDecision(Struct, frozen=True):
     problem: Problem | None
     """Why the Models cannot be served (yet); None: they can."""
     pod: ResolvedPod | None
-    """The resolved pod; None: there is a problem."""
+    """The resolved pod; None: there is a problem, or hosts outside the cluster serve the Model."""
 
     @property
-    def on_a_mac(self) -> bool:
-        """Whether the Model runs on a Mac outside the cluster, under its agent."""
-        spec = self.model.spec
-        return spec is not None and spec.hardware.accelerator is Accelerator.METAL
+    def on_hosts(self) -> bool:
+        """Whether hosts outside the cluster serve the Model, such as Macs."""
+        return metal.is_for_macs(self.model.spec)
 
 
 def decide(service: Object[InferenceServiceSpec], seen: Seen) -> ServiceDecision:
     """Return the decision of one InferenceService."""
     main, draft = model_reference(service.spec, seen), draft_reference(service.spec, seen)
-    problem = find_problem(service.spec, (main, draft), seen)
-    if problem:
+    problem = find_problem(service.spec, (main, draft), seen) or metal.source_problem(main)
+    if problem or metal.is_for_macs(main.spec):
         return ServiceDecision(main, problem, None)
     return ServiceDecision(main, None, resolve_pod(service, main, draft, seen.policy, client_names(service, seen)))

@@ -13,7 +13,7 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
-from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
+from modelyard.kinds.inferenceservice.api import Endpoint, InferenceServiceSpec
 from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu, model_cache
 
@@ -28,6 +28,19 @@ FIELDS_IGNORED = "FieldsIgnored"
 VLLM_SPEC_VALID = "VLLMSpecValid"
 MEMORY_REQUESTED = "MemoryRequested"
 
+_ON_HOSTS = frozenset(
+    (
+        "model_ref",
+        "replicas",
+        "endpoint",
+        "priority",
+        "node_selector",
+        "eviction_protection",
+        "context_size",
+        "parallel_slots",
+    )
+)
+"""What is passed on to hosts outside the cluster."""
 _ON_GPUS = (Accelerator.CUDA, Accelerator.ROCM, Accelerator.INTEL)
 _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
@@ -35,6 +48,8 @@ _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec._
 
 def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[Condition, ...]:
     """Return the conditions about fields without effect."""
+    if decision.on_hosts:
+        return (_fields_ignored(_of_pods(spec)),)
     model, resolved = decision.model.spec, decision.pod
     warned = resolved.launch.warnings if resolved else ()
     ignored = [
@@ -44,6 +59,17 @@ def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[C
     if spec.runtime != "vllm":
         return (_fields_ignored([*ignored, *warned]), *_memory_requested(spec))
     return (_fields_ignored(ignored), *_memory_requested(spec), *([_vllm_valid(warned)] if resolved else []))
+
+
+def _of_pods(spec: InferenceServiceSpec) -> Iterator[Problem]:
+    """Yield a problem if fields are set that hosts outside the cluster do not use."""
+    fields = [f"spec.{_NAMES[name]}" for name in _NAMES if name not in _ON_HOSTS and _is_set(spec, name)]
+    if spec.endpoint and spec.endpoint.type != Endpoint().type:
+        fields.append("spec.endpoint.type")
+    if fields:
+        named = _join_words(sorted(fields))
+        verb = "have" if len(fields) > 1 else "has"
+        yield _no_effect(f"{named} {verb} no effect on hosts outside the cluster", "remove what has no effect")
 
 
 def _fields_ignored(found: Iterable[Problem]) -> Condition:
@@ -76,7 +102,7 @@ def _ignored(spec: InferenceServiceSpec, resolved: ResolvedPod | None) -> Iterat
     yield from _foreign_fields(spec)
     if spec.eviction_protection:
         yield _no_effect(
-            "spec.evictionProtection has no effect: it is for Macs, which are not supported yet", "remove it"
+            "spec.evictionProtection has no effect: it is for Models with hardware.accelerator metal", "remove it"
         )
     if resolved and spec.resources.gpu is not None and spec.resources.gpu != resolved.devices.count:
         yield _no_effect(

@@ -20,6 +20,8 @@ from modelyard.core.plan import RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
+from modelyard.kinds.inferenceservice import metal
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
@@ -131,7 +133,9 @@ def phase_facts(
     service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision, outcome: Outcome, pods: ObservedPods
 ) -> PhaseFacts:
     """Return the facts that decide the phase of a service."""
-    deployment = seen.one(Owned(DEPLOYMENT))
+    deployment, hosted = seen.one(Owned(DEPLOYMENT)), seen.one(Owned(INFERENCE_MODEL))
+    if decision.on_hosts or (hosted and not deployment):
+        return metal.facts(service, decision.problem, outcome, hosted)
     rollout = workloads.read_rollout(deployment)
     model = decision.problem
     preempted = _is_preempted(service, rollout, pods)
@@ -139,7 +143,6 @@ def phase_facts(
     ready = min(rollout.ready, pods.ready) if preempted else rollout.ready
     complete = rollout.complete and rollout.wanted > 0 and not preempted
     busy = rollout.wanted > 0 and not complete
-    outside = decision.on_a_mac
     pod_problem = _pod_problem(service, seen, rollout, pods, preempted=preempted) if busy else None
     return PhaseFacts(
         model=model,
@@ -147,8 +150,7 @@ def phase_facts(
         trouble=pod_problem or (workloads.service_problem(seen.one(Owned(SERVICE))) if rollout.wanted else None),
         shortage=shortage(pods) if busy else None,
         refused=busy and _refusal(service, seen, rollout) is not None,
-        outside_cluster=outside,
-        scale_applied=_is_scale_applied(service, deployment) or (outside and service.spec.replicas == 0),
+        scale_applied=_is_scale_applied(service, deployment),
         scaled_by_other=service.spec.replicas > 0,
         wanted=rollout.wanted,
         ready=ready,

@@ -40,7 +40,9 @@ class PhaseFacts(Struct, frozen=True):
     shortage: Problem | None = None
     """Set if a pod waits for GPUs."""
     outside_cluster: bool = False
-    """Whether a Mac outside the cluster serves the Model."""
+    """Whether hosts outside the cluster serve the Model, in place of pods."""
+    loading: bool = False
+    """Whether such a host is loading it."""
     scale_applied: bool = False
     """Whether the replicas of the spec have reached the Deployment."""
     scaled_by_other: bool = False
@@ -54,7 +56,7 @@ class PhaseFacts(Struct, frozen=True):
     refused: bool = False
     """Whether the cluster refuses to create pods, even if another problem is reported first."""
     remark: str = ""
-    """How the probes of a pod that is not ready fail, if its node has said so."""
+    """How the probes of a pod that is not ready fail, if its node has said so; or what hosts wait for."""
     old_pods_stopping: bool = False
     """Whether new pods wait until all old ones have stopped."""
 
@@ -65,7 +67,9 @@ class PhaseFacts(Struct, frozen=True):
 
     @property
     def count(self) -> str:
-        """How many pods are ready, for a condition."""
+        """How many pods, or hosts, are ready, for a condition."""
+        if self.outside_cluster:
+            return f"{self.ready} of {self.wanted} hosts are ready"
         if self.old_pods_stopping and self.wanted:
             return (
                 f"{self.ready} of {self.wanted} pods are ready; the old ones are still stopping and hold their GPUs "
@@ -97,14 +101,19 @@ TRANSIENT: Final = frozenset(
         Reason.NODE_NOT_READY,
         Reason.PODS_FAILING,
         Reason.ROLLOUT_STUCK,
+        Reason.INSUFFICIENT_MEMORY,
+        Reason.LOAD_FAILED,
+        Reason.EVICTED,
+        Reason.NO_ANSWER,
+        Reason.ALL_HOSTS_UNREACHABLE,
+        Reason.ADDRESS_NOT_ROUTABLE,
     }
 )
 """Problems that may go away by themselves."""
 
-_NO_MAC: Final = (
-    "this model needs a Mac, and no agent on one has reported yet; one machine alone never gets one: to serve it with "
-    "what there is, remove hardware.accelerator from the Model"
-)
+_FOR_MACS: Final = "this model is for a Mac, and no InferenceHost of this namespace serves it yet"
+_NO_HOST: Final = "add one, with what `modelyard host join` prints"
+_WITHOUT: Final = "or remove hardware.accelerator from the Model, to serve it with what there is"
 _BY_THE_SPEC: Final = "scaled to zero; raise spec.replicas to serve"
 _BY_OTHERS: Final = "another client scaled the Deployment to zero, not spec.replicas; scale it up to serve"
 
@@ -120,10 +129,21 @@ def _because(problem: Problem | None) -> Why:
 
 
 def _under_way(facts: PhaseFacts) -> Why:
-    if facts.outside_cluster:
-        return Why(Reason.WAITING_FOR_METAL_AGENT, _NO_MAC)
     problem = facts.problem or facts.shortage
+    if facts.outside_cluster and not problem:
+        return _on_hosts(facts)
     return _because(problem) if problem else Why(Reason.CREATING, "; ".join(filter(None, (facts.count, facts.remark))))
+
+
+def _on_hosts(facts: PhaseFacts) -> Why:
+    if facts.loading or facts.ready:
+        return Why(Reason.LOADING, facts.remark or facts.count)
+    return Why(Reason.WAITING_FOR_METAL_AGENT, f"{_FOR_MACS}; {facts.remark or _NO_HOST}; {_WITHOUT}")
+
+
+def _stopping(facts: PhaseFacts) -> Why:
+    what = "hosts are still unloading it" if facts.outside_cluster else "some pods are still stopping"
+    return Why(Reason.STOPPING, f"scaled to zero, and {what}")
 
 
 TABLE: Final = (
@@ -149,7 +169,7 @@ TABLE: Final = (
         ServicePhase.PROGRESSING,
         "no pod is wanted, and some are left",
         lambda facts: facts.scale_applied and facts.wanted == 0,
-        lambda _: Why(Reason.STOPPING, "scaled to zero, and some pods are still stopping"),
+        _stopping,
     ),
     Row(
         ServicePhase.READY,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from modelyard.core.plan import Child, Plan
+from modelyard.core.plan import Child, Plan, RequeueAfter
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.inferenceservice import naming, observed, pod
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
+from modelyard.kinds.inferenceservice import metal, naming, observed, pod
+from modelyard.kinds.inferenceservice.metal_memory import over_budget
 from modelyard.kinds.shared import autoscale, secrets, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SERVICE_PORT = 8080
+_MOVED = RequeueAfter(0.0, "what served before had to go first: its Service has the same name")
+_TOO_LARGE = RequeueAfter(0.0, "no host may load it, and the status has to say why")
 PROGRESS_DEADLINE = 3600
 """Seconds. Weights take a while to arrive and to load, and by default a rollout counts as stuck after ten minutes."""
 
@@ -32,10 +36,14 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
         later = secrets.requeue_after(service, seen.now, problem)
         if service.spec.replicas == 0:
             # Without its Model the Deployment cannot be planned. But replicas: 0 must stop it, so it is deleted.
-            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT), requeue_after=later)
+            return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT, INFERENCE_MODEL), requeue_after=later)
         return Plan(blocked=problem, requeue_after=later)
-    if decision.on_a_mac:
-        return Plan(delete=_existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT))
+    if decision.on_hosts:
+        return _on_hosts(service, seen, decision)
+    if hosted := [one for one in seen.all(Owned(INFERENCE_MODEL)) if not one.meta.deleting]:
+        return Plan(delete=tuple(one.ref for one in hosted), requeue_after=_MOVED)
+    if problem := metal.leftover(service, seen):
+        return Plan(blocked=problem)
     resolved = decision.pod
     assert resolved, "without a problem the pod is resolved"
     name, scaling = service.meta.name, autoscaler_config(service.spec)
@@ -50,6 +58,18 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
         delete=autoscale.obsolete(scaling, seen),
         requeue_after=observed.requeue_after(service, seen),
     )
+
+
+def _on_hosts(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision) -> Plan:
+    """Return the plan of a service that hosts outside the cluster serve. Its Service belongs to the InferenceModel."""
+    if of_pods := _existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT):
+        return Plan(delete=of_pods, requeue_after=_MOVED)
+    if not seen.serves(INFERENCE_MODEL):
+        return Plan()
+    if problem := over_budget(service.spec, decision.model):
+        hosted = _existing(seen, INFERENCE_MODEL)
+        return Plan(delete=hosted, requeue_after=_TOO_LARGE) if hosted else Plan(blocked=problem)
+    return Plan(apply=(metal.child(service, decision.model),))
 
 
 def deployment(

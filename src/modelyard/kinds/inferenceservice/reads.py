@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import gpu_queue, naming
+from modelyard.kinds.inferenceservice import gpu_queue, metal, naming
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import fetch_progress, model_cache, model_volumes
 from modelyard.kinds.shared.model_references import draft_reference, model_reference
@@ -22,6 +22,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status of a service depend on."""
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
         yield Owned(resource)
+    yield from metal.reads(service)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
     for reference in (model_reference(service.spec, seen), draft_reference(service.spec, seen)):
         if reference:

@@ -13,7 +13,8 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import gpu_queue, observed, phases
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
+from modelyard.kinds.inferenceservice import gpu_queue, metal, observed, phases
 from modelyard.kinds.inferenceservice.api import PATH, Endpoint, InferenceServiceStatus
 from modelyard.kinds.inferenceservice.ignored_fields import conditions as field_conditions
 from modelyard.kinds.inferenceservice.naming import priority_class
@@ -48,19 +49,20 @@ def summarise(
     known = observed.phase_facts(service, seen, decision, outcome, pods)
     verdict = phases.decide_phase(known)
     deployment, child = seen.one(Owned(DEPLOYMENT)), seen.one(Owned(SERVICE))
-    reachable = child is not None and workloads.service_problem(child) is None
+    hosted = seen.one(Owned(INFERENCE_MODEL)) if known.outside_cluster else None
+    reachable = hosted is not None or (child is not None and workloads.service_problem(child) is None)
     waiting = pods.waiting if known.wanted else None
     return InferenceServiceStatus(
         phase=verdict.phase,
         ready_replicas=known.ready,
-        replicas=replicas(known, deployment),
+        replicas=int(hosted.status.get("replicas", 0)) if hosted else replicas(known, deployment),
         desired_replicas=known.wanted,
         selector=selector(deployment),
-        endpoint=endpoint(service, child),
+        endpoint=metal.endpoint(hosted, path(service)) or endpoint(service, child),
         model_ready=known.model is None,
         effective_priority=priority(service, seen),
-        scheduling_status=scheduling_status(verdict, waiting),
-        scheduling_message=waiting.message if waiting else "",
+        scheduling_status=hosts_status(known, verdict) or scheduling_status(waiting),
+        scheduling_message=hosts_message(known, verdict) or (waiting.message if waiting else ""),
         waiting_for=observed.waiting_for(pods) if known.wanted else "",
         queue_position=gpu_queue.position(service, seen) if verdict.phase is ServicePhase.WAITING_FOR_GPU else 0,
         conditions=(
@@ -71,6 +73,7 @@ def summarise(
             *gpus(known, pods, deployment),
             *transfer(service, known, pods, deployment),
             *autoscale.conditions(service.before, seen),
+            *metal.memory_pressure(service.before, hosted),
             *field_conditions(service.spec, decision),
         ),
     )
@@ -97,8 +100,12 @@ def endpoint(service: Object[InferenceServiceSpec], child: Stored | None) -> str
     if child is None:
         return ""
     port = child.spec["ports"][0]["port"]
-    path = (service.spec.endpoint or Endpoint()).path or PATH
-    return f"http://{names.service_host(child.meta.name, child.meta.namespace)}:{port}{path}"
+    return f"http://{names.service_host(child.meta.name, child.meta.namespace)}:{port}{path(service)}"
+
+
+def path(service: Object[InferenceServiceSpec]) -> str:
+    """Return the path of the URL of a service."""
+    return (service.spec.endpoint or Endpoint()).path or PATH
 
 
 def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
@@ -107,10 +114,21 @@ def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
     return int(found.part("value") or 0) if found else 0
 
 
-def scheduling_status(verdict: Verdict, waiting: scheduling.Placement | None) -> str:
+def hosts_status(known: PhaseFacts, verdict: Verdict) -> str:
+    """Return in one word why no host outside the cluster serves; empty: one does, or none is wanted."""
+    if not known.outside_cluster or verdict.phase is not ServicePhase.CREATING:
+        return ""
+    is_too_large = verdict.why.reason is Reason.INSUFFICIENT_MEMORY
+    return Reason.INSUFFICIENT_MEMORY if is_too_large else Reason.WAITING_FOR_METAL_AGENT
+
+
+def hosts_message(known: PhaseFacts, verdict: Verdict) -> str:
+    """Return why no host outside the cluster serves; empty: one does, or none is wanted."""
+    return verdict.why.message if hosts_status(known, verdict) else ""
+
+
+def scheduling_status(waiting: scheduling.Placement | None) -> str:
     """Return in one word why a pod is not scheduled; empty: all are."""
-    if verdict.why.reason is Reason.WAITING_FOR_METAL_AGENT:
-        return Reason.WAITING_FOR_METAL_AGENT
     if waiting is None:
         return ""
     if waiting.missing_gpu:
@@ -126,7 +144,8 @@ def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condit
         )
     if known.ready or verdict.phase is ServicePhase.STOPPED:
         return condition("Available", False, verdict.why.reason, verdict.why.message)
-    return condition("Available", False, Reason.NO_READY_REPLICAS, "no pod is ready")
+    what = "host" if known.outside_cluster else "pod"
+    return condition("Available", False, Reason.NO_READY_REPLICAS, f"no {what} is ready")
 
 
 def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition:
@@ -138,7 +157,7 @@ def progressing(known: PhaseFacts, verdict: Verdict, download: str) -> Condition
         return condition("Progressing", True, Reason.WAITING_FOR_GPU, "a pod waits for GPUs")
     if download:
         return condition("Progressing", True, Reason.DOWNLOADING, download)
-    if why.reason in (Reason.STOPPING, Reason.WAITING_FOR_METAL_AGENT):
+    if why.reason in (Reason.STOPPING, Reason.WAITING_FOR_METAL_AGENT, Reason.LOADING):
         return condition("Progressing", True, why.reason, why.message)
     if hindrance := known.model or known.obstacle:
         return condition("Progressing", not phases.is_lasting(hindrance), hindrance.reason, hindrance.text)

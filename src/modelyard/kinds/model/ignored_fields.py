@@ -23,6 +23,7 @@ TYPE = "FieldsIgnored"
 
 _ONLY_MACS = "only used on a Mac, with accelerator metal"
 _ONLY_PODS = "only used by pods, and accelerator metal means a Mac"
+_HOSTS_FETCH = "hosts outside the cluster fetch the weights themselves"
 _NOTHING_FETCHED = "nothing is fetched from this source"
 _SERVICE_DECIDES = "informational: the resources of the InferenceService count"
 
@@ -44,6 +45,7 @@ def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
             "tolerationKey": gpu.toleration_key,
             "sharding": gpu.sharding,
             "runtime": gpu.runtime,
+            "layers": gpu.layers,
         }
         yield from ((f"spec.hardware.gpu.{name}", _ONLY_PODS) for name, value in of_pods.items() if value)
         return
@@ -59,6 +61,9 @@ def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:
 
 def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:
     source = parse(spec.source)
+    if spec.hardware.accelerator is Accelerator.METAL:
+        yield from _fetched_by_hosts(spec)
+        return
     if isinstance(source, Claim | Local) and spec.source_secret_ref:
         yield "spec.sourceSecretRef", _NOTHING_FETCHED
     if isinstance(source, Claim) and spec.refresh_policy is RefreshPolicy.ON_CHANGE:
@@ -70,6 +75,17 @@ def _fetching(spec: ModelSpec, policy: Policy) -> Iterator[tuple[str, str]]:
         yield "spec.prefetch", obstacle
     if spec.prefetch_tolerations and not prefetch.is_wanted(spec, policy):
         yield "spec.prefetchTolerations", obstacle or "spec.prefetch is false"
+
+
+def _fetched_by_hosts(spec: ModelSpec) -> Iterator[tuple[str, str]]:
+    of_pods = {
+        "sourceSecretRef": spec.source_secret_ref,
+        "sha256": spec.sha256,
+        "refreshPolicy": spec.refresh_policy is RefreshPolicy.ON_CHANGE,
+        "prefetch": spec.prefetch,
+        "prefetchTolerations": spec.prefetch_tolerations,
+    }
+    yield from ((f"spec.{name}", _HOSTS_FETCH) for name, value in of_pods.items() if value)
 
 
 def _unverified(spec: ModelSpec, source: Source) -> str:

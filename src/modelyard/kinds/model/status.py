@@ -90,7 +90,7 @@ def confirmed_by_job(reported: Presence) -> Presence:
 
 
 def is_file_on_mac(spec: ModelSpec) -> bool:
-    """Return whether the weights are a file that the agent on the Mac reads where it is."""
+    """Return whether the weights are a file that the daemon on the Mac reads where it is."""
     return runs_on_mac(spec) and isinstance(parse(spec.source), Local)
 
 
@@ -170,11 +170,11 @@ def _available(spec: ModelSpec, seen: Seen) -> tuple[Reason, str]:
     if isinstance(source, Claim):
         return _claim_availability(source, seen)
     if is_file_on_mac(spec):
-        return Reason.METAL_AGENT_MANAGED, "the agent on the Mac reads the file"
+        return Reason.METAL_AGENT_MANAGED, "the daemon on the Mac reads the file"
     whole = isinstance(source, Hub) and not source.file
     reason = Reason.RUNTIME_RESOLVED if whole else Reason.WORKLOAD_RESOLVED
     if runs_on_mac(spec):
-        return reason, "the agent on the Mac fetches the weights"
+        return reason, "the daemon on the Mac fetches the weights"
     return reason, "pods fetch the weights when they start" + (", or their engine does" if whole else "")
 
 
