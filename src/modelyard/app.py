@@ -8,6 +8,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 import uvloop
 
@@ -63,24 +64,28 @@ _log = structlog.get_logger()
 
 
 def run(settings: Settings, connection: Connection, locate: Locate = in_cluster) -> None:
-    """Run the operator until it is told to stop. ValueError: an entry of the policy's remote hosts makes no sense."""
-    uvloop.run(_run(settings, connection, locate, permitted(settings.policy.remote_hosts)))
+    """Run the operator until it is told to stop. ValueError: an entry of the policy's hosts makes no sense."""
+    policy = settings.policy
+    remote = permitted(policy.remote_hosts)
+    hosts = remote if policy.host_networks is None else permitted(policy.host_networks)
+    uvloop.run(_run(settings, connection, locate, remote, hosts))
 
 
-async def _run(settings: Settings, connection: Connection, locate: Locate, hosts: Permitted) -> None:
+async def _run(settings: Settings, connection: Connection, locate: Locate, remote: Permitted, hosts: Permitted) -> None:
     async with resolver() as resolve:
-        await _operate(settings, connection, locate, Guard(resolve, hosts, api_server=connection.server))
+        guard = Guard(resolve, remote, api_server=connection.server)
+        await _operate(settings, connection, locate, guard, msgspec.structs.replace(guard, exceptions=hosts))
 
 
-async def _operate(settings: Settings, connection: Connection, locate: Locate, guard: Guard) -> None:
+async def _operate(settings: Settings, connection: Connection, locate: Locate, guard: Guard, hosts: Guard) -> None:
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
     def poll(client: Client, wake: Callable[[Item], None]) -> Poller:
-        return Poller(answerers(client, guard, locate), wake, lane_of=lambda item: item.key.namespace)
+        return Poller(answerers(client, guard, hosts, locate), wake, lane_of=lambda item: item.key.namespace)
 
     def call(client: Client, wake: Callable[[Item], None]) -> Poller:
-        return Poller(callers(client, guard), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
+        return Poller(callers(client, hosts), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
 
     def measure(wake: Callable[[Server], None]) -> Poller:
         # No kind asks this: figures change all the time, and each change would reconcile an object.
@@ -99,8 +104,11 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return
 
 
-def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check], Answerer]:
-    """Return what answers each type of check. A new type is registered here and nowhere else."""
+def answerers(client: Client, guard: Guard, hosts: Guard, locate: Locate) -> dict[type[Check], Answerer]:
+    """Return what answers each type of check. A new type is registered here and nowhere else.
+
+    `hosts` is the guard for InferenceHosts, which may be allowed other networks than the sources of Models.
+    """
     return {
         AgentCard: partial(read_card, client, guard.exceptions, locate=locate),
         GatewayModels: partial(list_models, client, locate=locate),
@@ -109,7 +117,7 @@ def answerers(client: Client, guard: Guard, locate: Locate) -> dict[type[Check],
         LogTail: partial(tail_log, client),
         EngineLoad: partial(read_load, where=locate),
         RouterReport: partial(ask_routers, where=locate),
-        HostProbe: Hosts(guard, partial(read_secret, client)).probe,
+        HostProbe: Hosts(hosts, partial(read_secret, client)).probe,
     }
 
 

@@ -126,6 +126,7 @@ async def test_without_a_cache_weights_live_and_die_with_their_pod(
         ("--allowed-host-path-roots", "models"),
         ("--allowed-host-path-roots", "/models/../etc"),
         ("--allowed-remote-hosts", "10.0.0.0/99"),
+        ("--host-networks", "10.0.0.0/99"),
         ("--intel-gpu-resource", "i915"),
     ],
 )
@@ -133,6 +134,12 @@ def test_a_bad_value_is_refused_and_its_flag_named(flag: str, value: str) -> Non
     refused = CliRunner().invoke(app, ["run", flag, value], env={"KUBECONFIG": "/nowhere"})
     assert refused.exit_code == 2
     assert f"Invalid value for '{flag}'" in re.sub(r"[\s│]+", " ", refused.output)
+
+
+def test_a_bad_network_of_hosts_is_refused_before_anything_starts() -> None:
+    refused = CliRunner().invoke(app, ["up", "--host-networks", "10.0.0.0/99"])
+    assert refused.exit_code == 2
+    assert "--host-networks: '10.0.0.0/99' is neither a host name" in re.sub(r"[\s│]+", " ", refused.output)
 
 
 async def test_a_bad_value_of_the_environment_stops_the_process_at_once_and_names_the_variable() -> None:

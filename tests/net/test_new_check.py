@@ -83,5 +83,5 @@ def test_the_role_of_the_operator_follows_from_the_type():
 
 async def test_every_check_that_a_kind_asks_is_registered():
     async with serving() as server, client_of(server) as client:
-        registered = answerers(client, guard(), in_cluster)
+        registered = answerers(client, guard(), guard(), in_cluster)
     assert {check for kind in ALL for check in kind.asks} == registered.keys()

@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 _MOST: Final = 8
 """Each process starts a control plane of its own, which costs 10 s of CPU and 500 MB."""
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
-_ALONE: Final = ("tests/e2e/test_killed.py", "tests/e2e/test_fleet.py")
+_ALONE: Final = tuple(f"tests/e2e/test_{name}.py" for name in ("killed", "fleet", "two_machines"))
 _LONGEST_FIRST: Final = ("e2e", "faults", "api", "local")
 
 

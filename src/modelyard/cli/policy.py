@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _checked(check: Callable[[str], Any]) -> Callable[[str], str]:
-    def verdict(value: str) -> str:
+def _checked(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def verdict(value: Any) -> Any:
         try:
             check(value)
         except ValueError as error:
@@ -81,7 +81,7 @@ def resource(value: str) -> None:
         raise ValueError(f"{value} is not domain/name, such as gpu.intel.com/i915")
 
 
-def _option(flag: str, env: str, text: str, check: Callable[[str], Any] | None = None) -> Any:
+def _option(flag: str, env: str, text: str, check: Callable[[Any], Any] | None = None) -> Any:
     return typer.Option(flag, envvar=env, help=text, callback=_checked(check) if check else None)
 
 
@@ -166,6 +166,15 @@ RemoteHosts = Annotated[
         "MODELYARD_ALLOWED_REMOTE_HOSTS",
         "Hosts, addresses and CIDRs that the operator may ask although they are not public, with commas.",
         hosts,
+    ),
+]
+HostNetworks = Annotated[
+    str | None,
+    _option(
+        "--host-networks",
+        "MODELYARD_HOST_NETWORKS",
+        "The same for InferenceHosts alone, with commas; empty: none. Left out: those of --allowed-remote-hosts.",
+        lambda value: hosts(value or ""),
     ),
 ]
 Door = Annotated[

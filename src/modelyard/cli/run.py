@@ -73,6 +73,7 @@ def run(
     local_roots: policy.LocalRoots = "",
     sees_node_files: policy.SeesNodeFiles = _DEFAULT.sees_node_files,
     remote_hosts: policy.RemoteHosts = "",
+    host_networks: policy.HostNetworks = None,
     intel_gpu_resource: policy.IntelResource = _DEFAULT.intel_gpu_resource,
     door: policy.Door = _DEFAULT.door,
     pod_network: PodNetwork = "",
@@ -93,6 +94,7 @@ def run(
         local_roots=local_roots,
         sees_node_files=sees_node_files,
         remote_hosts=remote_hosts,
+        host_networks=host_networks,
         intel_gpu_resource=intel_gpu_resource,
         namespace=namespace,
         door=door,
@@ -114,13 +116,16 @@ def _lease(kept_in: str, served: str) -> Key:
     return Key(kept_in, f"{LEASE}-{served}" if served else LEASE)
 
 
-def chosen_policy(*, revalidate: str, images: str, local_roots: str, remote_hosts: str, **others: Any) -> Policy:
+def chosen_policy(
+    *, revalidate: str, images: str, local_roots: str, remote_hosts: str, host_networks: str | None, **others: Any
+) -> Policy:
     """Return the policy that the options of `modelyard run` state, by the names of its parameters."""
     return Policy(
         revalidate_seconds=seconds(revalidate),
         images=policy.images(images),
         local_roots=policy.roots(local_roots),
         remote_hosts=policy.hosts(remote_hosts),
+        host_networks=None if host_networks is None else policy.hosts(host_networks),
         **others,
     )
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modelyard.cli import policy
 from modelyard.core.errors import ModelyardError
 from modelyard.core.quantities import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
 
@@ -51,13 +53,31 @@ def up(
             min=1, max=65535, help="The port of the one address for all models. Left out: as last time, or 11400."
         ),
     ] = None,
+    host_networks: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CIDR",
+            help="Use InferenceHosts of this network, such as 192.168.1.0/24. Repeatable. Left out: of none.",
+        ),
+    ] = None,
     timeout: Annotated[str, typer.Option(help="With --detach: wait no longer than this, such as 90s or 10m.")] = "",
     handed_over: Annotated[Path | None, typer.Option(hidden=True, help="Used by --detach itself.")] = None,
 ) -> None:
     """Serve models on this machine: a real Kubernetes API, and pods as processes. Ctrl-C stops it."""
     commands, patience = _commands(), _patience(timeout, detached=detach)
-    files, models = tuple(file or ()), tuple(model or ())
-    commands.up(commands.UpOptions(files, models, folder, images, door_port, detach, patience, handed_over))
+    commands.up(
+        commands.UpOptions(
+            files=tuple(file or ()),
+            models=tuple(model or ()),
+            folder=folder,
+            images=images,
+            door_port=door_port,
+            host_networks=_networks(host_networks or ()),
+            detached=detach,
+            patience=patience,
+            handed_over=handed_over,
+        )
+    )
 
 
 def apply(
@@ -121,6 +141,13 @@ def _patience(timeout: str, *, detached: bool) -> float:
         return seconds(timeout) if timeout else math.inf
     except ValueError as error:
         raise typer.BadParameter(f"--timeout: {error}") from error
+
+
+def _networks(asked: Iterable[str]) -> tuple[str, ...]:
+    try:
+        return policy.hosts(",".join(asked))
+    except ValueError as error:
+        raise typer.BadParameter(f"--host-networks: {error}") from error
 
 
 def _commands() -> ModuleType:

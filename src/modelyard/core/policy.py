@@ -54,6 +54,8 @@ class Policy(Struct, frozen=True):
     """Whether the operator runs on the only node and sees its files, so that it can check local sources."""
     remote_hosts: tuple[str, ...] = ()
     """Host names, addresses and CIDRs that the operator may connect to although they are not public."""
+    host_networks: tuple[str, ...] | None = None
+    """The same for InferenceHosts, in place of `remote_hosts`; None: as for everything else."""
     intel_gpu_resource: str = "gpu.intel.com/i915"
     namespace: str = ""
     """The only namespace that the operator serves; empty: all of them."""

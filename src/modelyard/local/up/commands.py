@@ -57,6 +57,8 @@ class UpOptions(Struct, frozen=True):
     images: Path | None = None
     door_port: int | None = None
     """The port of the one address for all models; None: as last time."""
+    host_networks: tuple[str, ...] = ()
+    """Where InferenceHosts may be; empty: nowhere that is not public."""
     detached: bool = False
     patience: float = math.inf
     """Detached: the seconds to wait for objects that are neither ready nor known to need help."""
@@ -69,7 +71,7 @@ def up(options: UpOptions) -> None:
 
     Detached: return when all objects are ready, or known not to get ready by themselves, or when patience ends.
     """
-    folder, door_port = _folder(options.folder), options.door_port
+    folder = _folder(options.folder)
     handed_over = detach.read_handed_over(options.handed_over) if options.handed_over else []
     documents = [*handed_over, *_documents(options.files, options.models, folder)]
     rules = ImageTable.with_file(options.images) if options.images else None
@@ -80,14 +82,20 @@ def up(options: UpOptions) -> None:
         if options.images:
             folder.keep_image_rules(options.images)
         if options.detached:
-            more = [f"--door-port={door_port}"] if door_port is not None else []
-            detach.start(folder, documents, more, _say, options.patience)
+            detach.start(folder, documents, _passed_on(options), _say, options.patience)
             _expect_ready(folder)
             return
         log_to(folder.logs / "node.log")
         screen = Screen(console())
-        request = UpRequest(folder, rules or _kept_image_rules(folder), tuple(documents), door_port)
+        images = rules or _kept_image_rules(folder)
+        request = UpRequest(folder, images, tuple(documents), options.door_port, options.host_networks)
         uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
+
+
+def _passed_on(options: UpOptions) -> list[str]:
+    """Return the flags that the process in the background needs, too."""
+    port = [f"--door-port={options.door_port}"] if options.door_port is not None else []
+    return [*port, *(f"--host-networks={network}" for network in options.host_networks)]
 
 
 def _documents(files: Sequence[str], models: Sequence[str], folder: StateFolder) -> list[Document]:

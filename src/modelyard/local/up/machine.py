@@ -84,6 +84,8 @@ class MachineSettings(Struct, frozen=True):
     images: ImageTable
     door_port: int | None = None
     """The port of the door that the user wants; None: any."""
+    host_networks: tuple[str, ...] = ()
+    """Where InferenceHosts may be; empty: nowhere that is not public."""
 
 
 class Machine(Struct, frozen=True):
@@ -115,7 +117,7 @@ async def running_machine(settings: MachineSettings, progress: Progress) -> Asyn
         await stack.enter_async_context(_control_plane(machine, settings, ports["metrics"], group, progress))
         await stack.enter_async_context(_node(machine, settings, ports["kubelet"], group, progress))
         door = await stack.enter_async_context(_door(machine, settings, group, progress))
-        await stack.enter_async_context(_operator(machine, group, progress))
+        await stack.enter_async_context(_operator(machine, settings, group, progress))
         page = Page(settings.folder.path, settings.folder.kubeconfig)
         await stack.enter_async_context(_background(group, page.run(progress.say)))
         yield structs.replace(machine, door=door, page=page)
@@ -202,19 +204,23 @@ async def _door(
 
 
 @asynccontextmanager
-async def _operator(machine: Machine, group: asyncio.TaskGroup, progress: Progress) -> AsyncIterator[None]:
+async def _operator(
+    machine: Machine, settings: MachineSettings, group: asyncio.TaskGroup, progress: Progress
+) -> AsyncIterator[None]:
     progress.begin("operator")
-    async with _running(_operator_program(machine.controlplane), group, progress):
+    async with _running(_operator_program(machine.controlplane, settings.host_networks), group, progress):
         progress.done("operator")
         yield
 
 
-def _operator_program(controlplane: ControlPlane) -> Program:
+def _operator_program(controlplane: ControlPlane, host_networks: Sequence[str]) -> Program:
     """Return the operator as a child process, under the role that `deploy/` gives it in a cluster."""
+    # Also when it is empty: what it may check is open to it, but it must not control machines unasked.
+    hosts = f"--host-networks={','.join(host_networks)}"
     # By certificate: a token of a service account expires after a day, and this may run for weeks.
     kubeconfig = controlplane.client_kubeconfig(f"system:serviceaccount:{NAMESPACE}:{NAME}", _OPERATOR_GROUPS)
     return Program(
-        [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *_OPERATOR_FLAGS],
+        [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *_OPERATOR_FLAGS, hosts],
         log=controlplane.folder / "logs" / "operator.log",
         name="operator",
         env={"KUBECONFIG": str(kubeconfig)},

@@ -28,7 +28,8 @@ _NAMESPACE: Final = "default"
 _NEW: Final = "Pending"
 _RESTS: Final = "Stopped"
 _GONE: Final = "Decommissioned"
-# A cluster may get a GPU or a Mac later, so the operator says that such a service is on its way. One machine does not.
+# A cluster may get a GPU or a Mac later, so the operator says that such a service is on its way. One machine does not,
+# or only if its user adds a host.
 _NOT_ON_THIS_MACHINE: Final = frozenset(
     {Reason.WAITING_FOR_GPU, Reason.INSUFFICIENT_GPU, Reason.WAITING_FOR_METAL_AGENT}
 )

@@ -51,6 +51,8 @@ class UpRequest(Struct, frozen=True):
     """The manifests to apply; empty: our own model, unless the folder holds objects already."""
     door_port: int | None = None
     """The port of the door; None: that of the last start, or 11400 if it is free, or another."""
+    host_networks: tuple[str, ...] = ()
+    """Where InferenceHosts may be; empty: nowhere that is not public."""
 
 
 async def run(request: UpRequest, screen: Screen) -> NoReturn:
@@ -60,7 +62,7 @@ async def run(request: UpRequest, screen: Screen) -> NoReturn:
         screen.begin("programs")
         assets = await find_programs(lambda line: screen.begin("programs", line))
         screen.done("programs")
-        settings = MachineSettings(request.folder, assets, request.images, request.door_port)
+        settings = MachineSettings(request.folder, assets, request.images, request.door_port, request.host_networks)
         async with running_machine(settings, screen) as machine:
             try:
                 await _Serving(machine, settings, screen).run(request.documents)
