@@ -102,8 +102,8 @@ async def test_a_model_moves_from_pods_to_a_mac_and_back(
     await until_service(recorder, namespace, phase="Ready")
     await edit_model(admin, namespace, hardware=METAL)
     await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None, PATIENCE)
+    await until(lambda: SOURCE in daemon.models)
     await until_service(recorder, namespace, phase="Ready")
-    assert SOURCE in daemon.models
     await edit_model(admin, namespace, hardware={"accelerator": "cpu"})
     await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is not None, PATIENCE)
     await until_service(recorder, namespace, phase="Ready")
@@ -128,7 +128,7 @@ async def test_a_service_and_an_inferencemodel_never_take_the_same_memory(
     await recorder.wait_for(
         MODELS, namespace, loser, lambda item: condition(item, "Placed").get("reason") == "InsufficientMemory", PATIENCE
     )
-    assert len(daemon.models) == 1
+    await until(lambda: len(daemon.models) == 1)
 
 
 async def test_a_host_that_is_short_of_memory_is_a_condition_until_that_is_over(

@@ -42,7 +42,7 @@ async def test_the_operator_has_a_daemon_load_serve_and_unload_a_model(tmp_path:
         assert (await hosts.probe(check)).value["total"] == 256 * MIB
         assert [(await hosts.load(load)).ok for _ in range(2)] == [True, True]
         ready = await until_listed(hosts, check, "ready")
-        assert ready.value["models"] == ({"id": YARD, "memory": 64 * MIB},)
+        assert ready.value["models"] == ({"id": YARD, "memory": 64 * MIB, "owner": "default/yard"},)
         assert said(await daemon.ask(YARD)).startswith("I am Yard, ")
         unload = UnloadModel(address, YARD, "default/yard")
         assert [(await hosts.unload(unload)).ok for _ in range(2)] == [True, True]

@@ -84,7 +84,7 @@ def replying(response: dict[str, Any] | None = None, **others: Any) -> Any:
 
 async def test_a_host_reports_its_models_its_memory_and_its_addresses():
     async with HostDaemon().serving() as daemon:
-        daemon.shows("org/chat", "downloading", progress={"done": 37, "total": 100}, memoryBytes=4 * GIB)
+        daemon.shows("org/chat", "downloading", progress={"done": 37, "total": 100}, memoryBytes=4 * GIB, owner="a/b")
         daemon.shows("org/broken", "failed", error={"code": "NotFound", "message": "no such\x1b[31m repository"})
         answer = await hosts().probe(HostProbe(at(daemon.port)))
     assert (answer.ok, answer.reason) == (True, Reason.ANSWERED)
@@ -92,11 +92,12 @@ async def test_a_host_reports_its_models_its_memory_and_its_addresses():
         "addresses": ("127.0.0.1",),
         "models": (
             {"id": "org/broken", "state": "failed", "error": "no such[31m repository", "code": "NotFound"},
-            {"id": "org/chat", "state": "downloading", "progress": 35, "memory": 4 * GIB},
+            {"id": "org/chat", "state": "downloading", "progress": 35, "memory": 4 * GIB, "owner": "a/b"},
         ),
         "total": 16 * GIB,
         "free": 12 * GIB,
         "version": "test",
+        "pressure": "normal",
     }
 
 

@@ -171,7 +171,6 @@
   - modelyard.dev
   resources:
   - inferencehosts
-  - inferencemodels
   verbs:
   - list
   - patch
@@ -188,10 +187,22 @@
   - modelyard.dev
   resources:
   - inferencehosts/status
+  - inferencemodels/scale
   - inferencemodels/status
   - zerfooinferenceservices/status
   verbs:
   - patch
+- apiGroups:
+  - modelyard.dev
+  resources:
+  - inferencemodels
+  verbs:
+  - create
+  - delete
+  - get
+  - list
+  - patch
+  - watch
 - apiGroups:
   - modelyard.dev
   resources:
@@ -389,7 +400,6 @@
   - modelyard.dev
   resources:
   - inferencehosts
-  - inferencemodels
   verbs:
   - list
   - patch
@@ -406,10 +416,22 @@
   - modelyard.dev
   resources:
   - inferencehosts/status
+  - inferencemodels/scale
   - inferencemodels/status
   - zerfooinferenceservices/status
   verbs:
   - patch
+- apiGroups:
+  - modelyard.dev
+  resources:
+  - inferencemodels
+  verbs:
+  - create
+  - delete
+  - get
+  - list
+  - patch
+  - watch
 - apiGroups:
   - modelyard.dev
   resources:

@@ -93,6 +93,8 @@ class HostedModel(Struct, frozen=True, omit_defaults=True):
     error: str = ""
     code: str = ""
     """Why it failed, in one word; empty: it has not failed, or the host does not say."""
+    owner: str = ""
+    """The object that asked for it last; empty: a person did, or the host does not say."""
 
 
 class HostReport(Struct, frozen=True, omit_defaults=True):

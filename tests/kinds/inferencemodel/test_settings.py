@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.core.hosts import LoadOptions, LoadTerms, ModelState
+from modelyard.core.hosts import HostedModel, LoadOptions, LoadTerms, ModelState
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from tests.kinds.inferencemodel.fleet import GIB, Fleet
 
@@ -140,3 +140,13 @@ def test_what_a_person_had_loaded_and_has_gone_is_ours_once_we_load_it(fleet: Fl
     fleet.delete(INFERENCE_MODEL, "chat")
     fleet.settle(5)
     assert (fleet.exists(), fleet.asked(), daemon.models) == (False, ["a: unload org/chat"], {})
+
+
+def test_a_model_that_we_loaded_before_is_ours_although_it_is_listed_already(fleet: Fleet):
+    daemon = fleet.host("a")
+    daemon.models["org/chat"] = HostedModel("org/chat", owner="default/chat")
+    fleet.model(placement={"drainSeconds": 0})
+    fleet.settle()
+    fleet.delete(INFERENCE_MODEL, "chat")
+    fleet.settle(5)
+    assert fleet.asked() == ["a: unload org/chat"]

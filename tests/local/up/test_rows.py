@@ -112,6 +112,7 @@ def test_what_waits_for_hardware_that_one_machine_does_not_get_is_settled(reason
         ("ScaledToZero", "Stopped", True, True),
         ("Starting", "Pending", False, False),
         ("WaitingForAnswer", "Pending", False, False),
+        ("AddressNotAllowed", "Pending", True, False),
     ],
 )
 def test_of_an_mcp_the_condition_ready_alone_tells(reason: str, phase: str, settled: bool, wanted: bool) -> None:

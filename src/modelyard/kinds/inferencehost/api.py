@@ -149,6 +149,7 @@ class Loaded(Struct, frozen=True, rename="camel"):
     memory: Annotated[int, Meta(description="Bytes that it takes; 0: not known.")] = 0
     error: Annotated[str, Meta(description="Why it failed, in the words of the host.")] = ""
     code: Annotated[str, Meta(description="Why it failed, in one word of the host; empty: it does not say.")] = ""
+    owner: Annotated[str, Meta(description="What asked for it last, as namespace/name; empty: not known.")] = ""
 
 
 class InferenceHostStatus(Struct, frozen=True, rename="camel"):

@@ -77,7 +77,9 @@ def reported(spec: InferenceHostSpec, answer: Answer, before: InferenceHostStatu
             pressure=said.pressure or "",
         ),
         model_count=len(said.models),
-        models=tuple(Loaded(one.id, one.state, one.progress, one.memory, one.error, one.code) for one in said.models),
+        models=tuple(
+            Loaded(one.id, one.state, one.progress, one.memory, one.error, one.code, one.owner) for one in said.models
+        ),
         version=said.version,
     )
 

@@ -168,7 +168,9 @@ def _new_replica(scene: Scene, name: str) -> Replica:
     host, model = scene.hosts[name], scene.model.spec.model
     entry = host.loaded(model)
     # What InferenceModels have loaded is unloaded in the end, by the last of them; what a person has loaded is not.
-    ours = entry is None or entry.state is ModelState.FAILED or model in scene.taken(name)
+    # That it is listed may be from before our own unload.
+    asked_by_us = entry is not None and entry.owner == scene.owner
+    ours = entry is None or entry.state is ModelState.FAILED or model in scene.taken(name) or asked_by_us
     spec = scene.model.spec
     assignment = Assignment(
         name,

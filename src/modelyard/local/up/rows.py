@@ -33,7 +33,8 @@ _GONE: Final = "Decommissioned"
 _NOT_ON_THIS_MACHINE: Final = frozenset(
     {Reason.WAITING_FOR_GPU, Reason.INSUFFICIENT_GPU, Reason.WAITING_FOR_METAL_AGENT}
 )
-_NEEDS_HELP: Final = PROBLEMS | _NOT_ON_THIS_MACHINE | {Reason.SCALED_TO_ZERO}
+# An InferenceHost of another network than --host-networks stays out until the user starts the machine anew.
+_NEEDS_HELP: Final = PROBLEMS | _NOT_ON_THIS_MACHINE | {Reason.SCALED_TO_ZERO, Reason.ADDRESS_NOT_ALLOWED}
 
 
 class Row(Struct, frozen=True, rename="camel"):

@@ -17,7 +17,7 @@ MOST_MODELS: Final = 256
 """How many models of a host are remembered: its status holds them all."""
 _LONGEST_ID: Final = 1024
 _LONGEST_ERROR: Final = 256
-_LONGEST_CODE: Final = 64
+_LONGEST_TEXT: Final = 320
 _STEP: Final = 5
 _NAMES: Final = ("id", "name", "model")
 _STATES: Final = {
@@ -65,6 +65,7 @@ def hosted(entry: dict[str, Any]) -> HostedModel:
         memory=number(entry.get("memoryBytes", entry.get("size"))) or 0,
         error=_error(entry.get("error")) if state is ModelState.FAILED else "",
         code=_code(entry.get("error")) if state is ModelState.FAILED else "",
+        owner=_text(entry.get("owner")),
     )
 
 
@@ -90,8 +91,11 @@ def _percent(progress: Any) -> int:
 
 
 def _code(said: Any) -> str:
-    code = said.get("code") if isinstance(said, dict) else ""
-    return clean(code, _LONGEST_CODE) if isinstance(code, str) else ""
+    return _text(said.get("code") if isinstance(said, dict) else "")
+
+
+def _text(value: Any) -> str:
+    return clean(value, _LONGEST_TEXT) if isinstance(value, str) else ""
 
 
 def _error(said: Any) -> str:

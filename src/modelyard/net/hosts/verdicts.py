@@ -38,7 +38,7 @@ def trouble(failure: ExchangeFailed) -> Problem:
     wrong = f"the host {failure}"
     match failure:
         case NotAllowed():
-            remedy = "use a public address in spec.endpoint, or let an administrator add it to --allowed-remote-hosts"
+            remedy = "use a public address in spec.endpoint, or let an administrator add it to --host-networks"
             return Problem(Reason.ADDRESS_NOT_ALLOWED, wrong, remedy)
         case NoAnswer():
             return Problem(Reason.NO_ANSWER, wrong, "check that it runs, and that the operator can reach spec.endpoint")
