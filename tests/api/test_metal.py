@@ -55,6 +55,11 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
+def is_ready_with_pods(item: Json | None) -> bool:
+    status = (item or {}).get("status", {})
+    return bool(status.get("selector")) and status.get("phase") == "Ready"
+
+
 async def test_a_service_for_a_mac_waits_is_served_scaled_and_unloaded(
     admin: RawClient, namespace: str, recorder: Recorder, daemon: HostDaemon
 ) -> None:
@@ -105,8 +110,7 @@ async def test_a_model_moves_from_pods_to_a_mac_and_back(
     await until(lambda: SOURCE in daemon.models)
     await until_service(recorder, namespace, phase="Ready")
     await edit_model(admin, namespace, hardware={"accelerator": "cpu"})
-    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is not None, PATIENCE)
-    await until_service(recorder, namespace, phase="Ready")
+    await recorder.wait_for(SERVICES, namespace, "chat", is_ready_with_pods, 2 * PATIENCE)
     assert daemon.models == {}
 
 

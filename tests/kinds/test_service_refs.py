@@ -143,6 +143,15 @@ def test_an_offered_model_goes_by_the_names_that_its_server_takes(
     assert offered_model(named(resource, spec, {}, deletionTimestamp="2026-01-01T00:00:00Z")) is None
 
 
+def test_an_inferencemodel_of_a_service_is_offered_as_that_service_only():
+    owner = {"apiVersion": RESOURCE.api_version, "kind": RESOURCE.kind, "name": "chat", "uid": "1", "controller": True}
+    found = [
+        offered_model(named(INFERENCE_MODEL, {"model": "org/chat"}, {}, ownerReferences=references))
+        for references in ([], [owner])
+    ]
+    assert [one is not None for one in found] == [True, False]
+
+
 def test_a_model_deployment_is_known_by_its_endpoint():
     ref = ServiceRef("chat", kind="ModelDeployment")
     known = named(MODEL_DEPLOYMENT, {"modelName": "gemma"}, {"endpoint": ENDPOINT, "conditions": AVAILABLE})

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, stored_condition
 from modelyard.core.plan import Replicas
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import SERVICE
+from modelyard.core.selectors import Selector
 from modelyard.core.source import Claim, redacted
-from modelyard.kinds.contract import Named, Owned
+from modelyard.kinds.contract import Every, Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice import naming
 from modelyard.kinds.inferenceservice.metal_memory import asked_memory
@@ -48,12 +50,12 @@ def is_for_macs(model: ModelSpec | None) -> bool:
     return model is not None and model.hardware.accelerator is Accelerator.METAL
 
 
-def reads(service: Object[InferenceServiceSpec]) -> Iterator[Read]:
-    """Name the child, and what may have its name or that of its Service."""
-    name = naming.service_name(service.meta.name)
+def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
+    """Name the child, and a Service of an InferenceModel that has the name of ours."""
     yield Owned(INFERENCE_MODEL)
-    yield Named(INFERENCE_MODEL, name)
-    yield Named(SERVICE, name)
+    yield _services(service)
+    if seen.every(_services(service)):
+        yield _alive(service)
 
 
 def source_problem(model: Reference) -> Problem | None:
@@ -95,14 +97,33 @@ def leftover(service: Object[InferenceServiceSpec], seen: Seen) -> Problem | Non
 
     A child that is deleted unloads its model first, and its Service goes after it.
     """
-    name = naming.service_name(service.meta.name)
     if seen.one(Owned(INFERENCE_MODEL)):
         return Problem(Reason.WAITING_FOR_CLEANUP, "the model is being unloaded from its hosts", _WAIT_FOR_HOSTS)
-    holder = seen.one(Named(SERVICE, name))
-    owner = holder.meta.controller if holder else None
-    is_orphan = owner and owner.kind == INFERENCE_MODEL.kind and seen.one(Named(INFERENCE_MODEL, name)) is None
-    gone = f"the Service {name} of the hosts is being deleted"
-    return Problem(Reason.WAITING_FOR_CLEANUP, gone, "wait; it takes seconds") if is_orphan else None
+    owners = set(seen.every(_services(service)).values())
+    if not owners or owners & set(seen.every(_alive(service)).values()):
+        return None
+    gone = f"the Service {naming.service_name(service.meta.name)} of the hosts is being deleted"
+    return Problem(Reason.WAITING_FOR_CLEANUP, gone, "wait; it takes seconds")
+
+
+def _services(service: Object[InferenceServiceSpec]) -> Every[str]:
+    """Return the read of Services that an InferenceModel of our child's name has, or has left behind."""
+    name = names.short(naming.service_name(service.meta.name))
+    labels = ((names.INSTANCE_LABEL, name), (names.KIND_LABEL, INFERENCE_MODEL.kind.lower()))
+    return Every(SERVICE, _owner, service.meta.namespace, Selector(labels))
+
+
+def _alive(service: Object[InferenceServiceSpec]) -> Every[str]:
+    """Return the read of the InferenceModels of a namespace, by their UIDs."""
+    return Every(INFERENCE_MODEL, _uid, service.meta.namespace)
+
+
+def _owner(service: Stored) -> str | None:
+    return service.meta.controller.uid if service.meta.controller else None
+
+
+def _uid(model: Stored) -> str:
+    return model.meta.uid
 
 
 def facts(

@@ -22,7 +22,7 @@ def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status of a service depend on."""
     for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
         yield Owned(resource)
-    yield from metal.reads(service)
+    yield from metal.reads(service, seen)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
     for reference in (model_reference(service.spec, seen), draft_reference(service.spec, seen)):
         if reference:

@@ -143,6 +143,10 @@ def offered_model(stored: Stored) -> DoorModel | None:
         return door_model(stored) if served else None
     if stored.resource == MODEL_DEPLOYMENT and stored.spec.get("deprecated"):
         return None
+    owner = stored.meta.controller
+    if owner and owner.kind == INFERENCE_SERVICE.kind:
+        # It is how hosts outside the cluster serve an InferenceService, which is offered itself.
+        return None
     name = stored.meta.name
     return DoorModel(
         service=stored.meta.key,
