@@ -8,6 +8,7 @@ import pytest
 
 from modelyard.core.objects import Stored
 from modelyard.core.resources import Key
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.model.api import RESOURCE as MODEL
@@ -96,6 +97,13 @@ def test_a_download_is_shown_as_far_as_it_is() -> None:
 def test_an_object_that_nobody_has_looked_at_yet_is_pending() -> None:
     shown = row(service(namespace="team"), PLACES)
     assert (shown.name, shown.phase, shown.ready, shown.is_settled) == ("team/yard", "Pending", "0/2", False)
+
+
+def test_what_another_object_has_made_has_no_row_of_its_own() -> None:
+    owner = {"apiVersion": SERVICE.api_version, "kind": SERVICE.kind, "name": "yard", "uid": "1", "controller": True}
+    meta = {"name": "yard", "namespace": "default", "ownerReferences": [owner]}
+    made = Stored.from_dict(INFERENCE_MODEL, {"metadata": meta, "spec": {"model": "org/yard"}})
+    assert [each.kind for each in rows([made, service()], PLACES)] == ["InferenceService"]
 
 
 @pytest.mark.parametrize("reason", ["WaitingForGPU", "InsufficientGPU", "WaitingForMetalAgent"])

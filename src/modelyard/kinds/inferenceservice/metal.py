@@ -139,7 +139,8 @@ def facts(
         obstacle=None if model else outcome.problem,
         trouble=_trouble(ready) if wanted else None,
         outside_cluster=True,
-        loading=ready.get("reason") in _UNDER_WAY,
+        # What has not reported yet is no reason to call for a host: there may be one.
+        loading=ready.get("reason") in _UNDER_WAY or (hosted is not None and not is_current),
         scale_applied=wanted == 0 and (is_current or not status),
         wanted=wanted,
         ready=int(status.get("readyReplicas", 0)),

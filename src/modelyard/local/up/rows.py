@@ -62,8 +62,12 @@ class Row(Struct, frozen=True, rename="camel"):
 
 
 def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[Row]:
-    """Return the rows of these objects: Models first, because the others need them."""
-    ordered = sorted(items, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
+    """Return the rows of these objects: Models first, because the others need them.
+
+    What another object has made is part of that one, as the InferenceModel of an InferenceService.
+    """
+    made_by_users = (item for item in items if item.meta.controller is None)
+    ordered = sorted(made_by_users, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
     shown = [(item, row(item, service_addresses)) for item in ordered]
     stuck = {item.meta.key for item, each in shown if item.resource == MODEL and each.is_settled and not each.is_ready}
     return [
