@@ -159,6 +159,10 @@ async def _prefetch(admin: RawClient, namespace: str, recorder: Recorder) -> Non
         await until_model(recorder, namespace, cacheKey=cache_key(source), phase="Ready")
 
 
+def _wants_two(item: Json | None) -> bool:
+    return item is not None and item["spec"]["replicas"] == 2
+
+
 async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, operator: OperatorProcess) -> None:
     """Let the log of a downloader be read, and all children be deleted while their owner stays."""
     await create_model(admin, namespace, "other")
@@ -172,7 +176,7 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
     await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None)
     await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")
     await edit_service(admin, namespace, replicas=2)
-    await recorder.wait_for(fleets.MODELS, namespace, "chat", lambda item: (item or {})["spec"]["replicas"] == 2)
+    await recorder.wait_for(fleets.MODELS, namespace, "chat", _wants_two)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "cpu"})
     await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is not None)
 
