@@ -41,6 +41,15 @@ async def scene(cluster: Cluster, installed: Path) -> AsyncIterator[Path]:
         # Operators of other tests would go on with what is left.
         for body in bodies:
             await admin.delete(f"{_path(body, TEAM)}?gracePeriodSeconds=0")
+        await until_gone(admin, [_path(body, TEAM) for body in bodies])
+
+
+async def until_gone(admin: RawClient, paths: list[str]) -> None:
+    """Wait for finalizers: the next file makes objects of the same names."""
+    async with asyncio.timeout(60):
+        for path in paths:
+            while await admin.answers(path):
+                await asyncio.sleep(0.02)
 
 
 async def until_account(admin: RawClient, namespace: str) -> None:
