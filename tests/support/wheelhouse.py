@@ -38,6 +38,20 @@ def pack_needs(package: str, extra: str, folder: Path, but: frozenset[str]) -> N
             waiting += _needs(found, requirement.extras)
 
 
+def pack_locked(lock: str, folder: Path) -> str:
+    """Pack what a lock file pins for this machine into a folder; return the lock with the hashes of these wheels."""
+    pins: list[str] = []
+    for line in lock.replace("\\\n", " ").splitlines():
+        pinned = line.partition(" --hash=")[0].strip()
+        requirement = Requirement(pinned) if "==" in pinned else None
+        if requirement and (requirement.marker is None or requirement.marker.evaluate()):
+            found = distribution(requirement.name)
+            assert found.version in requirement.specifier, f"{pinned} is not installed; run `make lock` and `make`"
+            digest = hashlib.sha256(_pack(found, folder).read_bytes()).hexdigest()
+            pins.append(f"{pinned} --hash=sha256:{digest}")
+    return "\n".join(pins) + "\n"
+
+
 def _needs(found: Distribution, extras: set[str]) -> Iterator[Requirement]:
     for requirement in map(Requirement, found.requires or ()):
         marker = requirement.marker
@@ -45,12 +59,13 @@ def _needs(found: Distribution, extras: set[str]) -> Iterator[Requirement]:
             yield requirement
 
 
-def _pack(found: Distribution, folder: Path) -> None:
+def _pack(found: Distribution, folder: Path) -> Path:
     about = next(file for file in found.files or () if file.name == "WHEEL")
     stem = about.parent.name.removesuffix(".dist-info")
     tags = [line.removeprefix("Tag: ") for line in about.read_text().splitlines() if line.startswith("Tag: ")]
     record = []
-    with zipfile.ZipFile(folder / f"{stem}-{_compressed(tags)}.whl", "w") as wheel:
+    path = folder / f"{stem}-{_compressed(tags)}.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         for name, file in _files(found, stem):
             content = file.read_bytes()
             entry = zipfile.ZipInfo(name)
@@ -58,7 +73,10 @@ def _pack(found: Distribution, folder: Path) -> None:
             wheel.writestr(entry, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(content)}")
-        wheel.writestr(f"{stem}.dist-info/RECORD", "\n".join([*record, f"{stem}.dist-info/RECORD,,"]))
+        # With the date that stands for none, so that the same files make the same wheel.
+        last = zipfile.ZipInfo(f"{stem}.dist-info/RECORD")
+        wheel.writestr(last, "\n".join([*record, f"{last.filename},,"]))
+    return path
 
 
 def _compressed(tags: list[str]) -> str:
