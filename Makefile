@@ -9,8 +9,10 @@ ASSETS = $$($(PYTHON) controlplane/build.py)
 COMPILED = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache
 PYTEST = KUBEBUILDER_ASSETS=$(ASSETS) && export KUBEBUILDER_ASSETS && $(COMPILED) $(BIN)/python -m pytest -n auto
 SECONDS ?= 600
+ENGINE ?= podman
+IMAGE ?= $(shell PYTHONPATH=src $(PYTHON) -c "from modelyard.core.image import IMAGE; print(IMAGE)")
 
-.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path wheels lock clean
+.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path wheels chart image image-name lock clean
 
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
@@ -56,6 +58,15 @@ controlplane-path: ## build the control plane if needed, and print its folder
 
 wheels: $(READY) ## dist/: Modelyard and the control plane, for `pip install 'modelyard[local]'`
 	@$(BIN)/python -m tools.wheels
+
+chart: $(READY) ## dist/modelyard-VERSION.tgz: the Helm chart
+	$(BIN)/helm package charts/modelyard --destination dist
+
+image: ## the image, with podman; ENGINE=docker is another
+	$(ENGINE) build --tag $(IMAGE) --file Containerfile .
+
+image-name: ## print what `make image` calls it
+	@echo $(IMAGE)
 
 lock: $(READY) ## renew requirements/*.lock
 	$(BIN)/python tools/lock.py
