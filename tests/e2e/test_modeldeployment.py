@@ -103,7 +103,7 @@ async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_c
         await yard.kubectl("patch", "md", "change", "--type=merge", "-p", '{"spec":{"checksums":null}}')
         await yard.until(in_phase("Running"), KIND, "change")
         assert (await ask(where, "Which model are you?")).startswith(NAMED["yard-green"])
-    await yard.kubectl("delete", "md", "change", "--timeout=120s")
+    await yard.kubectl("delete", "md", "change", "--wait=false")
 
 
 async def test_a_gated_repository_fails_at_once_and_its_token_lets_it_proceed(yard: Yard) -> None:
@@ -120,7 +120,7 @@ async def test_a_gated_repository_fails_at_once_and_its_token_lets_it_proceed(ya
         running = await yard.until(in_phase("Running"), KIND, "gated")
     assert TOKEN not in json.dumps(running)
     assert TOKEN not in await yard.kubectl("get", "jobs,pods,events", "-o", "json")
-    await yard.kubectl("delete", "md/gated", "secret/hub", "--timeout=120s")
+    await yard.kubectl("delete", "md/gated", "secret/hub", "--wait=false")
 
 
 async def test_a_source_that_does_not_fit_on_the_volume_fails_at_once_with_both_sizes(yard: Yard) -> None:
@@ -136,7 +136,7 @@ async def test_a_source_that_does_not_fit_on_the_volume_fails_at_once_with_both_
     assert condition(failed)["reason"] == "ModelTransferOutOfSpace"
     assert "1073741824.0 GiB are needed" in condition(failed)["message"]
     assert "raise spec.storage.size" in condition(failed)["message"]
-    await yard.kubectl("delete", "md", "large", "--timeout=120s")
+    await yard.kubectl("delete", "md", "large", "--wait=false")
 
 
 async def test_a_bucket_is_served(yard: Yard, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_a_bucket_is_served(yard: Yard, tmp_path: Path) -> None:
         )
         await yard.until(in_phase("Running"), KIND, "bucket")
     assert (await ask(await url(yard, "bucket"), "Which model are you?")).startswith(NAMED["yard"])
-    await yard.kubectl("delete", "md/bucket", "secret/bucket", "--timeout=120s")
+    await yard.kubectl("delete", "md/bucket", "secret/bucket", "--wait=false")
 
 
 async def test_streams_of_a_deprecated_model_are_read_to_their_end_and_no_new_request_gets_in(yard: Yard) -> None:
@@ -170,7 +170,7 @@ async def test_streams_of_a_deprecated_model_are_read_to_their_end_and_no_new_re
     await refused
     gone = await yard.until(in_phase("Decommissioned"), KIND, "leaving")
     assert gone["status"]["drainResult"] == "Idle"
-    await yard.kubectl("delete", "md", "leaving", "--timeout=120s")
+    await yard.kubectl("delete", "md", "leaving", "--wait=false")
 
 
 async def url(yard: Yard, name: str) -> str:
