@@ -82,6 +82,7 @@ BOTS = Subject(
         "a2a": {"enabled": True, "serviceDiscovery": {"enabled": True}},
     },
     edit=lambda mark: {"spec": {"agent": {"systemPrompt": mark}}},
+    writes=4,
 )
 SERVICES = Subject(
     name="inferenceservice",
@@ -132,6 +133,7 @@ GATEWAYS = Subject(
         "providers": [{"name": "ollama", "env": [{"name": "OLLAMA_API_URL", "value": "http://ollama.invalid/v1"}]}],
     },
     edit=lambda mark: {"spec": {"providers": [{"name": "ollama", "env": [{"name": "MARK", "value": mark}]}]}},
+    writes=6,
 )
 SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, BOTS, SERVICES, DEPLOYMENTS, ZERFOOS, GATEWAYS)}
 
