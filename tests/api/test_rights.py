@@ -178,7 +178,7 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
     await edit_service(admin, namespace, replicas=2)
     await recorder.wait_for(fleets.MODELS, namespace, "chat", _wants_two)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "cpu"})
-    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is not None)
+    await recorder.wait_for(fleets.MODELS, namespace, "chat", lambda item: item is None)
 
 
 async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: Recorder) -> None:
