@@ -34,7 +34,8 @@ def plan(agent: Object[AgentSpec], seen: Seen) -> Plan:
         return Plan(blocked=llm.problem)
     named = any(True for _ in config_refs(spec))
     return Plan(
-        apply=(deployment(agent, llm, seen), service(agent)),
+        # The Service first: the pod is told its URL, and looks its address up when it starts.
+        apply=(service(agent), deployment(agent, llm, seen)),
         requeue_after=secrets.ROTATION if named else None,
     )
 
