@@ -44,7 +44,7 @@ async def test_a_host_becomes_ready_shows_what_it_has_and_goes_at_once_when_noth
     found = await recorder.wait_for(HOSTS, namespace, "studio", is_ready)
     status = found["status"]
     assert (status["phase"], status["address"], status["version"]) == ("Ready", ADDRESS, "test")
-    assert status["memory"] == {"total": "16384Mi", "free": "15360Mi", "allocated": "0Mi", "pressure": ""}
+    assert status["memory"] == {"total": "16384Mi", "free": "15360Mi", "allocated": "0Mi", "pressure": "normal"}
     assert [(model["id"], model["state"]) for model in status["models"]] == [("org/other", "ready")]
     await admin.delete(HOSTS.path(namespace, "studio"))
     await recorder.until(lambda: recorder.now(HOSTS, namespace, "studio") is None)

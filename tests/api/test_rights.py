@@ -166,19 +166,19 @@ def _wants_two(item: Json | None) -> bool:
 async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, operator: OperatorProcess) -> None:
     """Let the log of a downloader be read, and all children be deleted while their owner stays."""
     await create_model(admin, namespace, "other")
-    await create_service(admin, namespace, modelRef="other", image="simulate.modelyard.dev/hang")
-    pod = await until_pod(recorder, namespace, is_held_up)
+    await create_service(admin, namespace, "talk", modelRef="other", image="simulate.modelyard.dev/hang")
+    pod = await until_pod(recorder, namespace, is_held_up, "talk")
     await report_download(admin, pod, state={"running": {}})
     async with asyncio.timeout(30):
         while ("get", f"{POD.label}/log") in _unused(await operator.metrics()):
             await asyncio.sleep(0.1)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "metal"})
-    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None)
-    await until_service(recorder, namespace, phase="Creating", schedulingStatus="WaitingForMetalAgent")
-    await edit_service(admin, namespace, replicas=2)
-    await recorder.wait_for(fleets.MODELS, namespace, "chat", _wants_two)
+    await recorder.wait_for(DEPLOYMENT, namespace, "talk", lambda item: item is None)
+    await until_service(recorder, namespace, "talk", phase="Creating", schedulingStatus="WaitingForMetalAgent")
+    await edit_service(admin, namespace, "talk", replicas=2)
+    await recorder.wait_for(fleets.MODELS, namespace, "talk", _wants_two)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "cpu"})
-    await recorder.wait_for(fleets.MODELS, namespace, "chat", lambda item: item is None)
+    await recorder.wait_for(fleets.MODELS, namespace, "talk", lambda item: item is None)
 
 
 async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: Recorder) -> None:

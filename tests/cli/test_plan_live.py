@@ -93,8 +93,8 @@ async def test_what_is_served_as_the_file_says_would_not_change_and_nothing_is_w
 
 
 async def everything(cluster: Cluster) -> set[tuple[str, str]]:
-    """Return every object that our kinds cause, each at its version. Pods and their owners move by themselves."""
-    moving = {"pods", "deployments", "horizontalpodautoscalers"}
+    """Return every object that our kinds cause, each at its version. What Kubernetes writes to moves by itself."""
+    moving = {"pods", "deployments", "horizontalpodautoscalers", "endpointslices"}
     lists = [
         await cluster.controlplane.admin.get(resource.path(SHOP))
         for resource in watched_resources()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from aiohttp import ClientResponse
 
 from modelyard.core.checks.router_report import RouterReport
 from modelyard.core.checks.service_address import ServiceAddress
@@ -68,6 +69,9 @@ async def test_a_router_tells_its_weights_and_what_is_in_flight(
     assert {track: each.active for track, each in said.figures.items() if each.active} == in_flight
     for request in requests:
         request.cancel()
+    for begun in await asyncio.gather(*requests, return_exceptions=True):
+        if isinstance(begun, ClientResponse):
+            begun.close()
 
 
 async def test_a_router_that_is_at_rest_says_the_same_each_time(router: Envoy) -> None:

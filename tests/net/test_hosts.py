@@ -323,7 +323,7 @@ async def test_an_address_that_was_not_allowed_is_refused_with_one_message(addre
     assert answer.reason is Reason.ADDRESS_NOT_ALLOWED
     assert answer.message == (
         "the host leads to an address that the operator does not dial; use a public address in spec.endpoint, or let "
-        "an administrator add it to --allowed-remote-hosts"
+        "an administrator add it to --host-networks"
     )
 
 
