@@ -6,6 +6,7 @@ from modelyard.kinds.agent import api, plan, reads, status
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.shared import service_refs
 from modelyard.kinds.shared.gateway_refs import GATEWAY
+from modelyard.kinds.shared.telemetry import FIELDS_IGNORED
 
 AGENT = Kind(
     resource=api.RESOURCE,
@@ -18,7 +19,7 @@ AGENT = Kind(
     children=(DEPLOYMENT, SERVICE),
     asks=(AgentCard,),
     conditions=("Available", status.CARD_FETCHED, "Ready"),
-    optional_conditions=(status.FIELDS_IGNORED,),
+    optional_conditions=(FIELDS_IGNORED,),
     status_on_error=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=api.RULES,

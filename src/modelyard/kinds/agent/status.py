@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from modelyard.core.conditions import Condition, Problem, Truth, failing
-from modelyard.core.reasons import Reason
+from modelyard.core.conditions import Truth
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.agent.api import AgentStatus, CardReport, service_url
 from modelyard.kinds.agent.reads import card_check
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import readiness, workloads
-from modelyard.kinds.shared.telemetry import collector
+from modelyard.kinds.shared.telemetry import collector, ignored
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CARD_FETCHED = "CardFetched"
-FIELDS_IGNORED = "FieldsIgnored"
+_ONE_COLLECTOR = "an agent has one collector, and sends metrics there or serves them"
 
 
 def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentStatus:
@@ -40,25 +39,14 @@ def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentSt
         url=service_url(agent.meta.name, agent.meta.namespace, agent.spec),
         card=report(answer.value if answer and answer.ok else before),
         checked_template=rollout.template if answer else "",
-        conditions=(pods, card, ready, *ignored(agent.spec.telemetry)),
+        conditions=(pods, card, ready, *ignored(unused(agent.spec.telemetry), _ONE_COLLECTOR)),
     )
-
-
-def ignored(telemetry: Telemetry) -> tuple[Condition, ...]:
-    """Return the condition about exporters that agents do not use; empty: there are none."""
-    named = unused(telemetry) if telemetry.enabled else []
-    if not named:
-        return ()
-    problem = Problem(
-        Reason.FIELD_IGNORED,
-        f"{' and '.join(named)} without effect: an agent has one collector, and sends metrics there or serves them",
-        "remove what has no effect",
-    )
-    return (failing(FIELDS_IGNORED, problem, Truth.TRUE),)
 
 
 def unused(telemetry: Telemetry) -> list[str]:
     """Return the fields of telemetry that agents do not use."""
+    if not telemetry.enabled:
+        return []
     exporter, used = telemetry.metrics.exporter, collector(telemetry.traces, telemetry.metrics)
     sent = exporter.otlp if exporter else None
     found = {

@@ -6,6 +6,7 @@ from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.orchestrator import api, decide, plan, reads, rules, status
 from modelyard.kinds.shared.gateway_refs import GATEWAY
+from modelyard.kinds.shared.telemetry import FIELDS_IGNORED
 
 ORCHESTRATOR = Kind(
     resource=api.RESOURCE,
@@ -19,7 +20,7 @@ ORCHESTRATOR = Kind(
     children=(DEPLOYMENT, SERVICE, CONFIG_MAP),
     deletes=(SERVICE, CONFIG_MAP),
     conditions=("Available", "Ready"),
-    optional_conditions=(status.DISCOVERED, status.MCPS_DISCOVERED, status.PORT_CONTENTION, status.FIELDS_IGNORED),
+    optional_conditions=(status.DISCOVERED, status.MCPS_DISCOVERED, status.PORT_CONTENTION, FIELDS_IGNORED),
     status_on_error=lambda _before, _problem: {"ready": False},
     columns=api.COLUMNS,
     rules=rules.RULES,

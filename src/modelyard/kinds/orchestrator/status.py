@@ -10,7 +10,7 @@ from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator.api import OrchestratorStatus
 from modelyard.kinds.shared import readiness, workloads
-from modelyard.kinds.shared.telemetry import collector
+from modelyard.kinds.shared.telemetry import collector, ignored
 
 if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DISCOVERED: Final = "Discovered"
 MCPS_DISCOVERED: Final = "MCPsDiscovered"
 PORT_CONTENTION: Final = "ReceiverPortContention"
-FIELDS_IGNORED: Final = "FieldsIgnored"
+_ONE_COLLECTOR: Final = "the CLI sends to one collector over HTTP, and serves no metrics"
 
 _GRPC: Final = "grpc"
 _DEAF: Final = "; it answers no user until spec.channels.telegram.allowedUsersSecretRef names some"
@@ -47,7 +47,7 @@ def summarise(
             *found(DISCOVERED, decision.agents, Reason.AGENTS_DISCOVERED, "agents"),
             *found(MCPS_DISCOVERED, decision.servers, Reason.MCPS_DISCOVERED, "tool servers"),
             *port_contention(orchestrator.spec),
-            *ignored(orchestrator.spec.telemetry),
+            *ignored(unused(orchestrator.spec.telemetry), _ONE_COLLECTOR),
             ready,
         ),
     )
@@ -81,21 +81,10 @@ def port_contention(spec: OrchestratorSpec) -> tuple[Condition, ...]:
     return (condition(PORT_CONTENTION, True, Reason.CHANNELS_AND_RECEIVER_ENABLED, message),)
 
 
-def ignored(telemetry: Telemetry) -> tuple[Condition, ...]:
-    """Return the condition about fields that the CLI has no use for; empty: there are none."""
-    named = unused(telemetry) if telemetry.enabled else []
-    if not named:
-        return ()
-    problem = Problem(
-        Reason.FIELD_IGNORED,
-        f"{' and '.join(named)} without effect: the CLI sends to one collector over HTTP, and serves no metrics",
-        "remove what has no effect",
-    )
-    return (failing(FIELDS_IGNORED, problem, Truth.TRUE),)
-
-
 def unused(telemetry: Telemetry) -> list[str]:
     """Return the fields of telemetry that the CLI has no use for."""
+    if not telemetry.enabled:
+        return []
     metrics, traces = telemetry.metrics, telemetry.traces.otlp if telemetry.traces else None
     used = collector(telemetry.traces, metrics).endpoint
     found = {

@@ -5,10 +5,17 @@ The names are those of OpenTelemetry. Which of them a program reads is said in t
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modelyard.core.conditions import Condition, Problem, Truth, failing
+from modelyard.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIELDS_IGNORED: Final = "FieldsIgnored"
 Port = Annotated[int, Meta(ge=1024, le=65535)]
 
 
@@ -76,3 +83,12 @@ def collector(traces: Traces | None, metrics: Metrics) -> Otlp:
     """Return the one collector that a program sends to, that of traces first; empty fields: none is named."""
     asked = [each for each in (traces.otlp if traces else None, metrics.otlp) if each]
     return next((each for each in asked if each.endpoint), next(iter(asked), Otlp()))
+
+
+def ignored(named: Sequence[str], why: str) -> tuple[Condition, ...]:
+    """Return the condition FieldsIgnored about these fields; empty: there are none."""
+    if not named:
+        return ()
+    message = f"{' and '.join(named)} without effect: {why}"
+    problem = Problem(Reason.FIELD_IGNORED, message, "remove what has no effect")
+    return (failing(FIELDS_IGNORED, problem, Truth.TRUE),)
