@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import signal
 import socket
 import struct
+import sys
 from typing import TYPE_CHECKING
+
+from tests.support.operators import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-UNSHARE = ("unshare", "-rn")
+_UNSHARE = ("unshare", "-rn")
 """Runs a command in a network of its own, as its administrator. An ordinary user needs user namespaces for it."""
-REFUSED = (
+_REFUSED = (
     "this test needs a network namespace, which this system refuses: run it as root, or allow user namespaces "
     "(user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns)"
 )
 
 _SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916
 _UP = 1
+
+
+async def run_in_own_network(seconds: float, module: str, *args: str) -> None:
+    """Run a module of the tests in a network of its own, and fail with what it printed if it does."""
+    process = await asyncio.create_subprocess_exec(
+        *(*_UNSHARE, sys.executable, "-m", module, *args),
+        cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+            await process.wait()
+    said = output.decode()
+    assert not said.startswith("unshare: "), f"{_REFUSED}\n{said}"
+    assert process.returncode == 0, said
 
 
 def bring_up(addresses: Iterable[str]) -> None:
