@@ -81,3 +81,14 @@ def test_a_service_with_one_pod_of_two_can_be_asked_already() -> None:
     item = stored("InferenceService", "chat", status={"conditions": conditions})
     assert row(item, can_answer=True).answers
     assert not row(item).answers
+
+
+def test_what_an_earlier_generation_was_told_is_not_repeated() -> None:
+    status = {**ready(), "observedGeneration": 0, "readyReplicas": 1, "desiredReplicas": 1}
+    shown = row(stored("InferenceService", "chat", status=status))
+    assert (shown.state, shown.reason, shown.since) == (State.WORKING, "NotObserved", "")
+
+
+def test_pods_of_both_tracks_of_a_canary_are_counted() -> None:
+    tracks = [{"readyReplicas": 1, "replicas": 2}, {"readyReplicas": 1, "replicas": 1}]
+    assert row(stored("ZerfooInferenceService", "chat", status={**ready(), "tracks": tracks})).ready == "2/3"

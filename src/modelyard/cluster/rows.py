@@ -1,4 +1,4 @@
-"""One row per object, worked out from its status: phase, ready, reason, URL. Pure; `modelyard get` shows them.
+"""One row per object, worked out from its status: phase, ready, reason, URL. Pure; `get` and the page show them.
 
 A row never says more than the status does: one of an older generation, or of an object that the operator has not seen,
 is not ready.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from modelyard.core.conditions import Truth, stored_condition
-from modelyard.core.reasons import Reason
+from modelyard.core.reasons import PROBLEMS, Reason
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
@@ -101,7 +101,9 @@ def _phase(item: Stored, status: Json, ready: Json) -> str:
     # MCP and others have no phase of their own.
     if ready.get("reason") == Reason.SCALED_TO_ZERO:
         return "Stopped"
-    return "Ready" if ready["status"] == Truth.TRUE else "Pending"
+    if ready["status"] == Truth.TRUE:
+        return "Ready"
+    return "Failed" if ready.get("reason") in PROBLEMS else "Pending"
 
 
 def _counts(item: Stored, status: Json) -> tuple[int | None, int | None]:

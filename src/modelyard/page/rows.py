@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from modelyard.cluster.rows import NOT_OBSERVED, is_paused, ready_condition
+from modelyard.cluster.rows import row as listed
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.reasons import PROBLEMS, Reason
 
@@ -20,8 +22,6 @@ Json = dict[str, Any]
 
 _RESTS: Final = frozenset({Reason.SCALED_TO_ZERO, Reason.MANUALLY_SCALED_TO_ZERO, Reason.DECOMMISSIONED, Reason.PAUSED})
 _RESTING_PHASES: Final = frozenset({"Stopped", "Decommissioned"})
-_READY_COUNTS: Final = ("readyReplicas", "readyPods")
-_WANTED_COUNTS: Final = ("desiredReplicas", "replicas")
 
 
 class State(StrEnum):
@@ -88,37 +88,37 @@ def id_of(item: Stored) -> str:
 
 def row(item: Stored, uses: tuple[str, ...] = (), *, can_answer: bool = False) -> Row:
     """Return the row of one object. `can_answer` says whether its kind speaks OpenAI's API."""
-    status = item.status
-    ready = stored_condition(status, "Ready")
-    state = state_of(item, status)
+    told, state = listed(item), state_of(item)
     return Row(
         id=id_of(item),
-        kind=item.resource.kind,
-        namespace=item.meta.namespace,
-        name=item.meta.name,
+        kind=told.kind,
+        namespace=told.namespace,
+        name=told.name,
         state=state,
-        phase=_phase(item, status, state),
-        reason=str(ready.get("reason", "")),
-        message="" if state is State.READY else str(ready.get("message", "")),
-        ready=_count(status),
-        since=str(ready.get("lastTransitionTime", "")),
-        created=item.meta.creation_timestamp or "",
+        phase=told.phase,
+        reason=told.reason,
+        message="" if state is State.READY else told.message,
+        ready=told.count if told.ready_replicas is not None else "",
+        since=str(ready_condition(item).get("lastTransitionTime", "")),
+        created=told.created,
         uses=uses,
-        progress=progress_of(status),
-        queue=int(status.get("queuePosition") or 0),
-        answers=can_answer and _serves(status),
+        progress=progress_of(item.status),
+        queue=int(item.status.get("queuePosition") or 0),
+        answers=can_answer and _serves(item.status),
     )
 
 
-def state_of(item: Stored, status: Json) -> State:
+def state_of(item: Stored) -> State:
     """Return the state of an object. A status of an earlier generation says nothing of the present spec."""
-    if item.meta.deleting or status.get("observedGeneration") != item.meta.generation:
+    status, ready = item.status, ready_condition(item)
+    if item.meta.deleting:
         return State.WORKING
-    ready = stored_condition(status, "Ready")
-    if stored_condition(status, "Paused").get("status") == Truth.TRUE:
+    if is_paused(item):
         return State.RESTING
-    if ready.get("status") == Truth.TRUE:
+    if ready["status"] == Truth.TRUE:
         return State.READY
+    if ready.get("reason") == NOT_OBSERVED:
+        return State.WORKING
     if ready.get("reason") in _RESTS or status.get("phase") in _RESTING_PHASES:
         return State.RESTING
     return State.ATTENTION if _needs_help(status, ready) else State.WORKING
@@ -148,22 +148,6 @@ def _needs_help(status: Json, ready: Json) -> bool:
         or status.get("phase") == "Failed"
         or stored_condition(status, "Degraded").get("status") == Truth.TRUE
     )
-
-
-def _phase(item: Stored, status: Json, state: State) -> str:
-    """Return one word for the state; kinds without a phase get one."""
-    if item.meta.deleting:
-        return "Deleting"
-    if stored_condition(status, "Paused").get("status") == Truth.TRUE:
-        return "Paused"
-    words = {State.READY: "Ready", State.RESTING: "Stopped", State.ATTENTION: "Failed", State.WORKING: "Pending"}
-    return str(status.get("phase") or words[state])
-
-
-def _count(status: Json) -> str:
-    ready = next((status[name] for name in _READY_COUNTS if name in status), None)
-    wanted = next((status[name] for name in _WANTED_COUNTS if name in status), None)
-    return f"{ready}/{wanted}" if ready is not None and wanted is not None else ""
 
 
 def _serves(status: Json) -> bool:
