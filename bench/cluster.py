@@ -31,7 +31,12 @@ USER: Final = "system:serviceaccount:" + ":".join(ACCOUNT)
 _DEPLOY: Final = Path(__file__).resolve().parent.parent / "deploy"
 _MANIFESTS: Final = tuple(_DEPLOY / name for name in ("crds.yaml", "rbac.yaml", "priority-classes.yaml"))
 # Fairness would make sixteen writers wait for each other, and measure its settings instead of the writes.
-_FLAGS: Final = ("--enable-priority-and-fairness=false",)
+# Without it only a plain limit of requests in flight is left, which jobs and the simulated nodes reach together.
+_FLAGS: Final = (
+    "--enable-priority-and-fairness=false",
+    "--max-requests-inflight=0",
+    "--max-mutating-requests-inflight=0",
+)
 _INSTALL_SECONDS: Final = 60.0
 
 
