@@ -6,6 +6,7 @@ while others are fetched.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -36,6 +37,8 @@ SCHEMES: Final = ("huggingface", "hf", "s3", "https", "http", "pvc")
 _FOLDER: Final = "/models"
 _GGUF: Final = ".gguf"
 _ALIASES: Final = {"huggingface": "hf"}
+_MAX_CACHED: Final = 4096
+"""How many sources stay parsed: every reconcile asks for the source and its key about ten times."""
 
 
 def source_text(spec: ModelDeploymentSpec) -> str:
@@ -57,13 +60,18 @@ def source_text(spec: ModelDeploymentSpec) -> str:
 
 def parsed_source(spec: ModelDeploymentSpec) -> Source:
     """Return the parsed source; SpecInvalid says what is wrong with it, and the remedy."""
-    scheme, colon, rest = spec.model_source.partition("://")
+    return _parsed(spec.model_source)
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _parsed(text: str) -> Source:
+    scheme, colon, rest = text.partition("://")
     lower = scheme.lower()
     if colon and lower not in SCHEMES:
         raise SpecInvalid(
             FIELD, f"has the scheme {scheme[:32]}, which is not known", f"use one of {', '.join(SCHEMES)}"
         )
-    source = parse(f"{_ALIASES.get(lower, lower)}{colon}{rest}" if colon else spec.model_source)
+    source = parse(f"{_ALIASES.get(lower, lower)}{colon}{rest}" if colon else text)
     if isinstance(source, Local):
         # A path without a scheme.
         raise SpecInvalid(
@@ -82,9 +90,13 @@ def is_fetched(spec: ModelDeploymentSpec) -> bool:
 
 def key(spec: ModelDeploymentSpec) -> str:
     """Return a short hash of everything that makes other weights."""
-    loads = "file" if loads_file(spec) else "folder"
-    sums = {name: value.lower() for name, value in spec.checksums.items()}
-    return fingerprint({"source": source_text(spec), "loads": loads, "checksums": sums})[:8]
+    return _key(source_text(spec), loads_file(spec), tuple(spec.checksums.items()))
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _key(source: str, is_file: bool, checksums: tuple[tuple[str, str], ...]) -> str:
+    sums = {name: value.lower() for name, value in checksums}
+    return fingerprint({"source": source, "loads": "file" if is_file else "folder", "checksums": sums})[:8]
 
 
 def loads_file(spec: ModelDeploymentSpec) -> bool:

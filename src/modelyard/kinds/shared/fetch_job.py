@@ -70,20 +70,21 @@ def log_check(pods: Iterable[Stored]) -> Asked | None:
 
 def find_problem(pods: Iterable[Stored], now: datetime, remedies: pod_problems.Remedies) -> Problem | None:
     """Return what keeps a pod of a Job from running; None: nothing, or the pod is new."""
-    return pod_problems.first_problem((pod for pod in pods if not _is_new(pod, now)), remedies)
+    return pod_problems.first_problem((pod for pod in pods if _new_for(pod, now) <= 0), remedies)
 
 
 def recheck_new_pod(pods: Iterable[Stored], now: datetime) -> RequeueAfter | None:
-    """Return when a new pod is to be checked again; None: there is none. One that is not scheduled changes no more."""
-    new = any(_is_new(pod, now) for pod in pods)
-    return RequeueAfter(NEW_POD_SECONDS, "the pod of the download is new") if new else None
+    """Return when a pod is new no more; None: none is new. One that is not scheduled does not change by itself."""
+    left = [seconds for pod in pods if (seconds := _new_for(pod, now)) > 0]
+    return RequeueAfter(min(left), "the pod of the download is new") if left else None
 
 
-def _is_new(pod: Stored, now: datetime) -> bool:
+def _new_for(pod: Stored, now: datetime) -> float:
+    """Return for how many seconds the problems of a pod are not reported yet."""
     if not pod.meta.creation_timestamp:
-        return False
+        return 0.0
     grace = VOLUME_SECONDS if scheduling.waits_for_binding(scheduling.placement_of(pod)) else NEW_POD_SECONDS
-    return (now - datetime.fromisoformat(pod.meta.creation_timestamp)).total_seconds() < grace
+    return grace - (now - datetime.fromisoformat(pod.meta.creation_timestamp)).total_seconds()
 
 
 def progress_line(seen: Seen, pods: Iterable[Stored]) -> Json:
