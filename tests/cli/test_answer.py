@@ -1,4 +1,4 @@
-"""Where a question goes, what each event of an answer adds, and how its speed is measured."""
+"""What each event of an answer adds, how its speed is measured, and why there is none."""
 
 from __future__ import annotations
 
@@ -7,45 +7,11 @@ from typing import Any
 
 import pytest
 
-from modelyard.cluster.answer import Address, Figures, Meter, NotAnswering, address_of, shown
-from modelyard.core.resources import Key
-
-CHAT = Key("team", "chat")
+from modelyard.cluster.answer import Figures, Meter, NotAnswering, Piece, complaint, shown
 
 
 def event(text: str = "", **more: Any) -> bytes:
     return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}], **more}).encode()
-
-
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        (
-            "http://chat.team.svc.cluster.local:8080/v1/chat/completions",
-            Address(CHAT, "http", 8080, "/v1/chat/completions"),
-        ),
-        ("http://chat.team.svc.cluster.local:8080", Address(CHAT, "http", 8080, "/v1/chat/completions")),
-        ("https://chat.team.svc", Address(CHAT, "https", 443, "/v1/chat/completions")),
-        (
-            "http://chat.team.svc.cluster.local/api/chat/completions",
-            Address(CHAT, "http", 80, "/api/chat/completions"),
-        ),
-    ],
-)
-def test_the_url_of_a_status_leads_to_a_service(url: str, address: Address) -> None:
-    assert address_of(url) == address
-
-
-@pytest.mark.parametrize("url", ["", "https://models.example.com/v1"])
-def test_what_is_no_service_of_the_cluster_cannot_be_asked(url: str) -> None:
-    with pytest.raises(NotAnswering, match="names no Service of the cluster"):
-        address_of(url)
-
-
-def test_the_api_server_is_told_the_port_and_whether_to_use_tls() -> None:
-    proxied = "/api/v1/namespaces/team/services/https:chat:443/proxy"
-    assert Address(CHAT, "https", 443, "/v1/chat/completions").proxied == proxied
-    assert Address(CHAT, "http", 80, "/v1/chat/completions").models == "/v1/models"
 
 
 def test_the_pieces_of_an_answer_are_measured_from_the_question_on() -> None:
@@ -58,8 +24,7 @@ def test_the_pieces_of_an_answer_are_measured_from_the_question_on() -> None:
         (event("c"), 1.5),
         (b"data: [DONE]", 2.0),
     ]
-    assert [meter.add(line, at) for line, at in lines] == ["", "a", "", "b", "c", ""]
-    assert meter.text == "abc"
+    assert [meter.add(line, at) for line, at in lines] == [None, Piece("a"), None, Piece("b"), Piece("c"), None]
     assert meter.figures() == Figures(first_token_seconds=0.5, seconds=1.5, tokens=3, tokens_per_second=2.0)
 
 
@@ -71,8 +36,18 @@ def test_a_server_that_counts_its_tokens_is_believed() -> None:
     assert meter.figures() == Figures(first_token_seconds=1.0, seconds=2.0, tokens=9, tokens_per_second=8.0)
 
 
-def test_an_answer_that_never_came_has_no_speed() -> None:
-    assert Meter().figures() == Figures(0.0, 0.0, 0, 0.0)
+def test_thoughts_are_no_text_but_count_as_tokens() -> None:
+    meter = Meter()
+    assert meter.add(b'data: {"model": "yard", "choices": [{"delta": {"reasoning_content": "hm"}}]}', 1.0) == Piece(
+        thought="hm"
+    )
+    meter.add(event("a"), 2.0)
+    assert (meter.model, meter.figures()) == ("yard", Figures(1.0, 2.0, 2, 1.0))
+
+
+def test_an_answer_that_never_came_is_none() -> None:
+    with pytest.raises(NotAnswering, match="ended its answer without a word"):
+        Meter().figures()
 
 
 def test_an_error_in_the_middle_is_no_answer() -> None:
@@ -82,7 +57,22 @@ def test_an_error_in_the_middle_is_no_answer() -> None:
 
 @pytest.mark.parametrize("line", [b": comment", b"event: x", b"data: {", b"data: []", b'data: {"choices": [1]}'])
 def test_a_line_that_adds_nothing_is_left_out(line: bytes) -> None:
-    assert Meter().add(line, 1.0) == ""
+    assert Meter().add(line, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "too long"}}', "too long"),
+        (b'{"error": "too long"}', "too long"),
+        (b'{"message": "no such model"}', "no such model"),
+        (b'{"detail": "no room for the context"}', "no room for the context"),
+        (b"<h1>bad\x1b[31m</h1>", "<h1>bad[31m</h1>"),
+        (b"[1]", "[1]"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_the_server(body: bytes, words: str) -> None:
+    assert complaint(400, body) == f"it says 400: {words}"
 
 
 def test_a_model_cannot_control_the_terminal() -> None:

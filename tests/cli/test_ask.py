@@ -42,7 +42,9 @@ async def answer(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     for word in WORDS:
-        await response.write(f"data: {json.dumps({'choices': [{'delta': {'content': word}}]})}\n\n".encode())
+        await response.write(
+            f"data: {json.dumps({'model': 'tiny', 'choices': [{'delta': {'content': word}}]})}\n\n".encode()
+        )
     usage = {"choices": [], "usage": {"completion_tokens": 3}}
     await response.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
     return response
@@ -153,5 +155,5 @@ async def test_a_user_who_may_read_and_not_ask_is_told_the_right(cluster: Cluste
     ran = await run("ask", "isvc/chat", "Hello!", "-n", "team", kubeconfig=reader)
     assert (ran.code, ran.err) == (
         5,
-        "you may not get services/proxy; ask an administrator of the cluster for this right\n",
+        "you may not create services/proxy; ask an administrator of the cluster for this right\n",
     )

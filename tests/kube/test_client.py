@@ -232,14 +232,3 @@ async def test_the_log_of_a_container_that_has_not_started_is_refused() -> None:
         with pytest.raises(BadRequest, match="waiting to start"):
             async with client.follow_log("a", "one", "server", 50, idle=5.0):
                 pass
-
-
-async def test_what_is_posted_to_a_proxy_is_answered_as_it_comes_whatever_the_status() -> None:
-    async with serving(stream(b"data: a\n\n"), text(b"no", 429)) as server, client_of(server) as client:
-        async with client.post_stream("/api/v1/proxy/v1/chat", b'{"x":1}', idle=5.0) as said:
-            assert (said.status, await anext(said.lines)) == (200, b"data: a")
-        async with client.post_stream("/api/v1/proxy/v1/chat", b"{}", idle=5.0) as said:
-            assert (said.status, [line async for line in said.lines]) == (429, [b"no"])
-    asked = server.asked[0]
-    assert (asked.method, asked.path, asked.json) == ("POST", "/api/v1/proxy/v1/chat", {"x": 1})
-    assert asked.headers["Content-Type"] == "application/json"

@@ -320,3 +320,14 @@ async def test_a_key_that_does_not_fit_is_reported(tls: Tls) -> None:
         async with transport_to(server.url, StaticCredentials(mixed), authority=tls.pem) as transport:
             with pytest.raises(NoCredentials, match="certificate and its key"):
                 await transport.request("GET", "/x")
+
+
+async def test_what_is_posted_to_a_proxy_is_answered_as_it_comes_whatever_the_status() -> None:
+    async with serving(stream(b"data: a\n\n"), text(b"no", 429)) as server, transport_to(server.url) as transport:
+        async with transport.stream("/x", query={}, idle=5.0, body=b'{"x":1}') as said:
+            assert (said.status, await anext(said.lines)) == (200, b"data: a")
+        async with transport.stream("/x", query={}, idle=5.0, body=b"{}") as said:
+            assert (said.status, [line async for line in said.lines]) == (429, [b"no"])
+    asked = server.asked[0]
+    assert (asked.method, asked.path, asked.json) == ("POST", "/x", {"x": 1})
+    assert asked.headers["Content-Type"] == "application/json"

@@ -9,20 +9,24 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from modelyard.page.ask import AskInfo, CannotAsk, Message, Piece, Question, answer, describe
+from modelyard.cluster.answer import NotAnswering
+from modelyard.cluster.conversation import Message, not_here
+from modelyard.page.ask import AskInfo, Part, Question, answer, describe
 from tests.kube.scripted import answer as api_answer
-from tests.kube.scripted import client_of, serving, stream, text
+from tests.kube.scripted import client_of, serving, status, stream, text
 from tests.page.objects import stored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from modelyard.core.objects import Stored
+    from modelyard.core.resources import Key
     from tests.kube.scripted import Answer
 
 Json = dict[str, Any]
 
 HELLO = (Message("user", "Hello?"),)
+GATEWAY = stored("Gateway", "edge", status={"serviceUrl": "http://edge.default.svc.cluster.local:8080"})
 
 
 def delta(**said: str) -> Json:
@@ -34,12 +38,8 @@ def events(*parts: Json, end: bool = True) -> bytes:
     return b"".join([b": a comment\n\n", *lines, b"data: [DONE]\n\n" if end else b""])
 
 
-def clock(*seconds: float) -> Any:
-    return iter(seconds).__next__
-
-
-def service_of(ip: str) -> Answer:
-    return api_answer({"metadata": {"name": "chat", "namespace": "default"}, "spec": {"clusterIP": ip}})
+def here(_service: Key, port: int) -> str:
+    return f"127.0.0.1:{port}"
 
 
 def chat(port: int) -> Stored:
@@ -47,11 +47,13 @@ def chat(port: int) -> Stored:
     return stored("InferenceService", "chat", {"modelRef": "yard"}, {"endpoint": endpoint})
 
 
-async def said(model: Answer, *, ticks: Any = None) -> list[Piece]:
-    """Ask a model on this machine, and return all pieces."""
-    async with serving(service_of("127.0.0.1")) as api, client_of(api) as client, listening(model) as port:
-        asked = answer(client, chat(port), Question("any", HELLO), ticks or clock(*range(100)))
-        return [piece async for piece in asked]
+async def said(model: Answer) -> list[Part]:
+    """Ask a model on this machine, and return all parts."""
+    async with serving(text(b"", 500)) as api, client_of(api) as client, listening(model) as port:
+        asked = answer(client, chat(port), Question("any", HELLO), here)
+        parts = [part async for part in asked]
+    assert api.asked == []
+    return parts
 
 
 @asynccontextmanager
@@ -67,35 +69,23 @@ async def listening(model: Answer) -> AsyncIterator[int]:
 
 async def test_an_answer_comes_in_pieces_and_ends_with_its_figures() -> None:
     body = events(
-        delta(role="assistant"), delta(content="I am "), delta(content="Yard"), {"usage": {"completion_tokens": 5}}
+        delta(role="assistant"),
+        delta(reasoning_content="hm"),
+        delta(content="Yard"),
+        {"usage": {"completion_tokens": 5}},
     )
-    assert await said(text(body, headers={"x-modelyard-track": "canary"}), ticks=clock(0.0, 2.0, 4.0)) == [
-        Piece(track="canary"),
-        Piece(text="I am "),
-        Piece(text="Yard"),
-        Piece(model="yard", seconds_to_first=2.0, tokens=5, tokens_per_second=2.0, is_last=True),
-    ]
-
-
-async def test_a_server_that_does_not_count_tokens_is_measured_by_its_pieces() -> None:
-    body = events(delta(reasoning_content="hm"), delta(content="a"), delta(content="b"), end=False)
-    pieces = await said(text(body), ticks=clock(0.0, 1.0, 3.0))
-    assert pieces[1] == Piece(thought="hm")
-    assert pieces[-1] == Piece(model="yard", seconds_to_first=1.0, tokens=3, tokens_per_second=1.0, is_last=True)
-
-
-async def test_lines_that_are_no_events_are_left_out() -> None:
-    body = b"data: {\n\ndata: []\n\ndata: null\n\nnonsense\n\n" + events(delta(content="a"))
-    assert [piece.text for piece in await said(text(body))] == ["", "a", ""]
+    *parts, last = await said(text(body, headers={"x-modelyard-track": "canary"}))
+    assert parts == [Part(track="canary"), Part(thought="hm"), Part(text="Yard")]
+    assert (last.model, last.tokens, last.is_last) == ("yard", 5, True)
+    assert last.seconds_to_first is not None
 
 
 @pytest.mark.parametrize(
     ("model", "error"),
     [
-        (text(b'{"error":{"message":"too long"}}', 400), "the server answers 400: too long"),
-        (text(b'{"message":"no such model"}', 404), "the server answers 404: no such model"),
-        (text(b"<h1>bad</h1>", 502), "the server answers 502: <h1>bad</h1>"),
+        (text(b'{"error":{"message":"too long"}}', 400), "it says 400: too long"),
         (text(events()), "the model ended its answer without a word"),
+        (text(events({"error": {"message": "out of memory"}})), "the model broke off: out of memory"),
     ],
 )
 async def test_an_answer_that_is_none_says_why(model: Answer, error: str) -> None:
@@ -104,16 +94,22 @@ async def test_an_answer_that_is_none_says_why(model: Answer, error: str) -> Non
 
 
 async def test_a_stream_that_breaks_says_so_after_what_has_come() -> None:
-    pieces = await said(stream(events(delta(content="half"), end=False), then="cut"))
-    assert pieces[1] == Piece(text="half")
-    assert pieces[-1].error.startswith("nothing answers at http://127.0.0.1:")
+    parts = await said(stream(events(delta(content="half"), end=False), then="cut"))
+    assert parts[1] == Part(text="half")
+    assert parts[-1].error.startswith("the connection to http://127.0.0.1:")
+
+
+async def test_a_server_that_is_away_is_named() -> None:
+    async with serving(text(b"", 500)) as api, client_of(api) as client:
+        (part,) = [part async for part in answer(client, chat(9), Question("any", HELLO), here)]
+    assert part == Part(error="nothing answers at http://127.0.0.1:9", is_last=True)
 
 
 async def test_a_service_of_a_cluster_is_asked_through_the_api_server() -> None:
-    async with serving(service_of("10.0.0.7"), text(events(delta(content="a")))) as api, client_of(api) as client:
-        pieces = [piece async for piece in answer(client, chat(8080), Question("any", HELLO, "yard"))]
-    assert [piece.text for piece in pieces] == ["", "a", ""]
-    asked = api.asked[1]
+    async with serving(text(events(delta(content="a")))) as api, client_of(api) as client:
+        parts = [part async for part in answer(client, chat(8080), Question("any", HELLO, "yard"), not_here)]
+    assert [part.text for part in parts] == ["", "a", ""]
+    (asked,) = api.asked
     assert (asked.method, asked.path) == (
         "POST",
         "/api/v1/namespaces/default/services/chat:8080/proxy/v1/chat/completions",
@@ -121,23 +117,34 @@ async def test_a_service_of_a_cluster_is_asked_through_the_api_server() -> None:
     assert (asked.json["model"], asked.json["stream"]) == ("yard", True)
 
 
+async def test_a_user_without_the_right_to_ask_is_told_it() -> None:
+    refused = status(403, "Forbidden", 'User "ann" cannot create resource "services/proxy"')
+    async with serving(refused) as api, client_of(api) as client:
+        (part,) = [part async for part in answer(client, chat(8080), Question("any", HELLO), not_here)]
+    assert part.error == "you may not create services/proxy; ask an administrator of the cluster for this right"
+
+
 async def test_a_gateway_offers_the_models_that_it_lists() -> None:
-    gateway = stored("Gateway", "edge", status={"serviceUrl": "http://edge.default.svc.cluster.local:8080"})
     listed = api_answer({"data": [{"id": "b"}, {"id": "a"}]})
-    async with serving(service_of("10.0.0.7"), listed) as api, client_of(api) as client:
-        found = await describe(client, gateway)
+    async with serving(listed) as api, client_of(api) as client:
+        found = await describe(client, GATEWAY, not_here)
     forward = "kubectl -n default port-forward service/edge 8080:8080"
     assert found == AskInfo(("a", "b"), "http://127.0.0.1:8080/v1", forward)
-    assert api.asked[1].path == "/api/v1/namespaces/default/services/edge:8080/proxy/v1/models"
+    assert api.asked[0].path == "/api/v1/namespaces/default/services/edge:8080/proxy/v1/models"
 
 
-async def test_a_gateway_whose_list_makes_no_sense_says_so() -> None:
-    gateway = stored("Gateway", "edge", status={"serviceUrl": "http://edge.default.svc.cluster.local:8080"})
-    async with serving(service_of("10.0.0.7"), text(b"[1]")) as api, client_of(api) as client:
-        assert (await describe(client, gateway)).problem == "its list of models cannot be read"
+@pytest.mark.parametrize("listed", [b"[1]", b"{}", b'{"data": [1]}', b"<html>"])
+async def test_a_gateway_whose_list_makes_no_sense_says_so(listed: bytes) -> None:
+    async with serving(text(listed)) as api, client_of(api) as client:
+        assert (await describe(client, GATEWAY, not_here)).problem == "its list of models cannot be read"
+
+
+async def test_the_address_on_this_machine_needs_no_forwarded_port() -> None:
+    async with serving(text(b"", 500)) as api, client_of(api) as client:
+        assert await describe(client, chat(9), here) == AskInfo(("chat",), "http://127.0.0.1:9/v1", "")
 
 
 async def test_an_object_without_an_address_cannot_be_asked() -> None:
-    async with serving(service_of("")) as api, client_of(api) as client:
-        with pytest.raises(CannotAsk, match="Gateway edge has no address"):
-            await describe(client, stored("Gateway", "edge"))
+    async with serving(text(b"", 500)) as api, client_of(api) as client:
+        with pytest.raises(NotAnswering, match="Gateway edge has no address"):
+            await describe(client, stored("Gateway", "edge"), not_here)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
+from modelyard.cli.one_machine import local_services
 from modelyard.cluster import ask as questions
 from modelyard.cluster.answer import shown
 from modelyard.cluster.output import Output, encoded
 from modelyard.cluster.session import Place
-from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from modelyard.cluster.answer import Answer
+    from modelyard.cluster.ask import Answer
 
 
 def ask(
@@ -34,8 +32,8 @@ def ask(
     asked = questions.Question(question, model, max_tokens)
     tell = _ignore if output.is_for_programs else _tell
     place = Place(kubeconfig, context, namespace)
-    one_machine = _one_machine(kubeconfig)
-    answer = on_cluster(place, lambda session: questions.ask(session, target, asked, one_machine, tell))
+    local = local_services(kubeconfig)
+    answer = on_cluster(place, lambda session: questions.ask(session, target, asked, local, tell))
     if output.is_for_programs:
         say(encoded(answer, output))
         return
@@ -57,10 +55,3 @@ def _figures(answer: Answer, *, is_wide: bool) -> str:
     speed = f", {told.tokens_per_second} tokens/s" if told.tokens_per_second else ""
     line = f"first token after {told.first_token_seconds} s, {told.tokens} tokens in {told.seconds} s{speed}"
     return f"{line} ({answer.object}, model {answer.model})" if is_wide else line
-
-
-def _one_machine(kubeconfig: Path | None) -> Path | None:
-    """Return the folder of the `modelyard up` that wrote the kubeconfig; None: another program did."""
-    file = (kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).absolute()
-    folder = StateFolder(file.parent)
-    return folder.path if file == folder.kubeconfig and folder.service_addresses() else None

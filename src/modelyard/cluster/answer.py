@@ -1,65 +1,36 @@
-"""A streamed answer of a model: where it is asked, what each event adds, and how fast it came. Pure.
+"""A streamed answer of a model: what each event adds, how fast it came, and why there is none. Pure.
 
-The events are those of OpenAI's API, which every engine speaks.
+The events are those of OpenAI's API, which every engine speaks. `conversation` reads them for `modelyard ask` and for
+the page.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import Key
+from modelyard.core.text import clean
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Json
 
-CHAT: Final = "/v1/chat/completions"
-
 _DATA: Final = b"data:"
 _END: Final = b"[DONE]"
-_CLUSTER_HOST: Final = re.compile(r"(?P<name>[a-z0-9-]+)\.(?P<namespace>[a-z0-9-]+)\.svc(\..*)?")
-_PORTS: Final = {"http": 80, "https": 443}
+_LONGEST: Final = 512
 
 
 class NotAnswering(ModelyardError):
-    """An object cannot be asked, or does not answer."""
+    """An object cannot be asked, or does not answer; the message says why."""
 
 
-class Address(Struct, frozen=True):
-    """A Service of the cluster, a port of it, and the path of its chat."""
+class Piece(Struct, frozen=True):
+    """What one event adds to an answer: text, or thoughts before it."""
 
-    service: Key
-    scheme: str
-    port: int
-    path: str
-
-    @property
-    def proxied(self) -> str:
-        """The path of the API server below which it passes requests on to the Service."""
-        tls = "https:" if self.scheme == "https" else ""
-        target = f"{tls}{self.service.name}:{self.port}"
-        return f"/api/v1/namespaces/{self.service.namespace}/services/{target}/proxy"
-
-    @property
-    def models(self) -> str:
-        """The path that lists the models."""
-        return self.path.removesuffix("/chat/completions") + "/models"
-
-
-def address_of(url: str) -> Address:
-    """Return where the URL of a status leads; NotAnswering: not to a Service of the cluster."""
-    parts = urlsplit(url)
-    found = _CLUSTER_HOST.fullmatch(parts.hostname or "")
-    if not found:
-        raise NotAnswering(f"{url or 'its status'} names no Service of the cluster, so it cannot be asked from here")
-    path = parts.path if parts.path.endswith("/chat/completions") else CHAT
-    port = parts.port or _PORTS.get(parts.scheme, 80)
-    return Address(Key(found["namespace"], found["name"]), parts.scheme, port, path)
+    text: str = ""
+    thought: str = ""
 
 
 class Figures(Struct, frozen=True, rename="camel"):
@@ -72,47 +43,57 @@ class Figures(Struct, frozen=True, rename="camel"):
     """Of the tokens after the first; 0: there were none."""
 
 
-class Answer(Struct, frozen=True, rename="camel"):
-    """What `modelyard ask -o json` prints."""
-
-    object: str
-    model: str
-    answer: str
-    figures: Figures
-
-
 class Meter:
-    """Collects the pieces of an answer with their times, in seconds since the question was sent."""
+    """Reads the events of one answer with their times, in seconds since the question was sent."""
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._first = self._last = 0.0
-        self._counted = 0
+        self.model = ""
+        """The name by which the server calls its model; empty: it does not say."""
+        self._first: float | None = None
+        self._last = 0.0
+        self._pieces = self._counted = 0
 
-    def add(self, line: bytes, at: float) -> str:
-        """Return the text that one line of the stream adds; empty: it adds none."""
+    def add(self, line: bytes, at: float) -> Piece | None:
+        """Return what one line of the stream adds; None: nothing. NotAnswering: the model broke off."""
         event = _event(line)
         if error := event.get("error"):
-            told = error.get("message") if isinstance(error, dict) else error
-            raise NotAnswering(f"the model broke off: {told}")
-        usage = event.get("usage")
-        self._counted = int((usage or {}).get("completion_tokens") or self._counted)
-        piece = "".join(_text(choice) for choice in event.get("choices") or ())
-        if piece:
-            self._first, self._last = self._first or at, at
-            self._pieces.append(piece)
+            raise NotAnswering(f"the model broke off: {_words(error)}")
+        self.model = str(event.get("model") or self.model)
+        self._counted = int((event.get("usage") or {}).get("completion_tokens") or self._counted)
+        deltas = [_delta(choice) for choice in event.get("choices") or ()]
+        piece = Piece(_joined(deltas, "content"), _joined(deltas, "reasoning_content"))
+        if piece == Piece():
+            return None
+        self._first, self._last = at if self._first is None else self._first, at
+        self._pieces += 1
         return piece
 
-    @property
-    def text(self) -> str:
-        """The whole answer so far."""
-        return "".join(self._pieces)
-
     def figures(self) -> Figures:
-        """Return how fast the answer came. A server that does not count tokens sends one with each piece."""
-        tokens, lasted = self._counted or len(self._pieces), self._last - self._first
+        """Return how fast the answer came; NotAnswering: it has no word.
+
+        A server that does not count tokens sends one with each piece.
+        """
+        if self._first is None:
+            raise NotAnswering("the model ended its answer without a word")
+        tokens, lasted = self._counted or self._pieces, self._last - self._first
+        # The first token comes at the beginning of the time that is measured.
         speed = (tokens - 1) / lasted if tokens > 1 and lasted > 0 else 0.0
         return Figures(round(self._first, 3), round(self._last, 3), tokens, round(speed, 1))
+
+
+def complaint(status: int, body: bytes) -> str:
+    """Return why a server refuses a question, in its own words."""
+    try:
+        told = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        told = {}
+    words = _words(told.get("error") or told.get("message") or told.get("detail") or body.decode(errors="replace"))
+    return f"it says {status}: {words}"
+
+
+def shown(text: str) -> str:
+    """Return text of a model fit for a terminal: with its lines, and without control characters."""
+    return "".join(character for character in text if character.isprintable() or character in "\n\t")
 
 
 def _event(line: bytes) -> Json:
@@ -125,11 +106,15 @@ def _event(line: bytes) -> Json:
         return {}
 
 
-def _text(choice: Any) -> str:
+def _delta(choice: Any) -> Json:
     delta = choice.get("delta") if isinstance(choice, dict) else None
-    return str((delta or {}).get("content") or "")
+    return delta if isinstance(delta, dict) else {}
 
 
-def shown(text: str) -> str:
-    """Return text of a model fit for a terminal: with its lines, and without control characters."""
-    return "".join(character for character in text if character.isprintable() or character in "\n\t")
+def _joined(deltas: list[Json], field: str) -> str:
+    return "".join(str(delta.get(field) or "") for delta in deltas)
+
+
+def _words(error: Any) -> str:
+    told = error.get("message", error) if isinstance(error, dict) else error
+    return clean(str(told), _LONGEST)

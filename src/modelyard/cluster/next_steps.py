@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from modelyard.cluster.rows import NOT_OBSERVED
+from modelyard.cluster.target import ANSWERING
 from modelyard.core import names
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from modelyard.cluster.explanation import Need
     from modelyard.cluster.rows import Row
     from modelyard.core.objects import Stored
-
-ANSWERING: Final = ("Gateway", "InferenceModel", "InferenceService", "ModelDeployment", "ZerfooInferenceService")
-"""The kinds that a question can be put to."""
 
 _GPU: Final = frozenset({Reason.WAITING_FOR_GPU, Reason.INSUFFICIENT_GPU})
 _SECRET: Final = frozenset({Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING})

@@ -58,6 +58,11 @@ class Client:
         self._observe = observe
         self._throttle = throttle or Throttle()
 
+    @property
+    def transport(self) -> Transport:
+        """The transport below, for what is no request to the API server itself, such as to the proxy of a Service."""
+        return self._transport
+
     async def close(self) -> None:
         """Close all connections."""
         await self._transport.close()
@@ -166,15 +171,6 @@ class Client:
         path = _path(POD, Key(namespace, pod), "log")
         async with self._opened("get", _label(POD, "log"), path, query, idle) as stream:
             yield stream.lines
-
-    @asynccontextmanager
-    async def post_stream(self, path: str, body: bytes, *, idle: float) -> AsyncIterator[Stream]:
-        """Send JSON to what is no object, such as the proxy of a Service, and yield the answer, whatever its status.
-
-        The path is sent as it is: build it from trusted parts.
-        """
-        async with self._transport.stream(path, query={}, idle=idle, body=body) as stream:
-            yield stream
 
     async def raw(self, path: str) -> bytes:
         """Return what is no object, such as `/openapi/v3`. The path is sent as it is: build it from trusted parts."""

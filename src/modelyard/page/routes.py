@@ -16,12 +16,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from modelyard import __version__
+from modelyard.cluster.conversation import LocalServices, not_here
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.core.times import timestamp
 from modelyard.kube.errors import KubeError
 from modelyard.page.access import SAFE, Refused, Session, Sessions
-from modelyard.page.ask import Piece, Question, answer, describe
+from modelyard.page.ask import Part, Question, answer, describe
 from modelyard.page.cold_start import cold_start
 from modelyard.page.edit import Edit, carry_out
 from modelyard.page.lookup import look_up
@@ -85,6 +86,8 @@ class Surface(Struct, frozen=True):
     may_edit: bool = False
     is_secure: bool = False
     """Whether browsers reach it by HTTPS, through a proxy that ends TLS."""
+    local_services: LocalServices = not_here
+    """Where Services listen on this machine."""
 
 
 class Routes:
@@ -249,18 +252,19 @@ class Routes:
 
     async def _ask_info(self, request: web.Request) -> web.Response:
         yard = request[_SESSION].yard
-        return _json(await describe(yard.client, _object_of(yard, request.query.get("id", ""))))
+        item = _object_of(yard, request.query.get("id", ""))
+        return _json(await describe(yard.client, item, self._surface.local_services))
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         yard, question = request[_SESSION].yard, await _body(request, Question)
         item = _object_of(yard, question.id)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        async with aclosing(answer(yard.client, item, question)) as pieces:
-            async for piece in pieces:
+        async with aclosing(answer(yard.client, item, question, self._surface.local_services)) as parts:
+            async for part in parts:
                 if not response.prepared:
                     # Not earlier: until then, an error has a status of its own.
                     await response.prepare(request)
-                await response.write(_line(piece))
+                await response.write(_line(part))
         return response
 
     async def _edit(self, request: web.Request) -> web.Response:
@@ -317,8 +321,8 @@ def _event(update: Struct) -> bytes:
     return b"data: " + msgspec.json.encode(update) + b"\n\n"
 
 
-def _line(piece: Piece) -> bytes:
-    return msgspec.json.encode(piece) + b"\n"
+def _line(part: Part) -> bytes:
+    return msgspec.json.encode(part) + b"\n"
 
 
 def _error(status: HTTPStatus, message: str) -> web.Response:

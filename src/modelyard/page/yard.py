@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from modelyard.cluster.target import ANSWERING
 from modelyard.core import names
 from modelyard.core.resources import POD, Key
 from modelyard.kinds import ALL
@@ -21,7 +22,6 @@ from modelyard.kube.watch import Target, follow
 from modelyard.page.history import ConditionHistory, LoadMoments
 from modelyard.page.links import Index, searches, uses
 from modelyard.page.rows import Row, id_of, row
-from modelyard.page.target import ANSWERING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,25 +1,25 @@
 """Where a question to an object goes, and the address for the same from a shell. Pure.
 
-`ask` sends it. The address comes from the kind and name of the object, never from what a browser says.
+`conversation` sends it. The address comes from the kind, name and status of the object, never from what a browser says.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from modelyard.core.resources import Key
 from modelyard.kinds.shared.service_refs import served_model
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
 
 SERVING: Final = frozenset({"InferenceService", "ModelDeployment", "ZerfooInferenceService"})
-ANSWERING: Final = SERVING | {"Gateway", "InferenceModel"}
-"""The kinds that speak OpenAI's API."""
+ANSWERING: Final = (*sorted(SERVING | {"Gateway", "InferenceModel"}),)
+"""The kinds that a question can be put to: they speak OpenAI's API."""
 
 _LOCAL_PORT: Final = 8080
 _SUFFIX: Final = ".svc.cluster.local"
@@ -27,10 +27,9 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 class Target(Struct, frozen=True):
-    """A Service of the cluster that speaks OpenAI's API."""
+    """A port of a Service of the cluster that speaks OpenAI's API."""
 
-    namespace: str
-    service: str
+    service: Key
     port: int
     base: str
     """The path of the API, such as `/v1`."""
@@ -39,10 +38,15 @@ class Target(Struct, frozen=True):
     is_tls: bool = False
 
     @property
+    def scheme(self) -> str:
+        """The scheme of its URLs."""
+        return "https" if self.is_tls else "http"
+
+    @property
     def proxy_path(self) -> str:
         """The path by which the API server leads to the Service."""
-        scheme = "https:" if self.is_tls else ""
-        return f"/api/v1/namespaces/{self.namespace}/services/{scheme}{self.service}:{self.port}/proxy{self.base}"
+        scheme, (namespace, name) = "https:" if self.is_tls else "", self.service
+        return f"/api/v1/namespaces/{namespace}/services/{scheme}{name}:{self.port}/proxy{self.base}"
 
 
 def find_target(item: Stored) -> Target | None:
@@ -59,16 +63,6 @@ def find_target(item: Stored) -> Target | None:
     return None
 
 
-def direct_origin(target: Target, cluster_ip: str) -> str:
-    """Return the origin of a Service that listens on this machine, as on one machine; empty: it does not."""
-    try:
-        is_here = ipaddress.ip_address(cluster_ip).is_loopback
-    except ValueError:
-        return ""
-    scheme = "https" if target.is_tls else "http"
-    return f"{scheme}://{cluster_ip}:{target.port}" if is_here else ""
-
-
 def shell_address(target: Target, origin: str) -> tuple[str, str]:
     """Return the URL of the API from a shell, and the command that has to run for it; empty: none has to.
 
@@ -76,9 +70,9 @@ def shell_address(target: Target, origin: str) -> tuple[str, str]:
     """
     if origin:
         return f"{origin}{target.base}", ""
-    scheme = "https" if target.is_tls else "http"
-    place = f"service/{target.service} {_LOCAL_PORT}:{target.port}"
-    return f"{scheme}://127.0.0.1:{_LOCAL_PORT}{target.base}", f"kubectl -n {target.namespace} port-forward {place}"
+    place = f"service/{target.service.name} {_LOCAL_PORT}:{target.port}"
+    forward = f"kubectl -n {target.service.namespace} port-forward {place}"
+    return f"{target.scheme}://127.0.0.1:{_LOCAL_PORT}{target.base}", forward
 
 
 def _of_url(url: str, model: str = "") -> Target | None:
@@ -89,4 +83,4 @@ def _of_url(url: str, model: str = "") -> Target | None:
     if not _LABEL.fullmatch(name) or not _LABEL.fullmatch(namespace):
         return None
     is_tls = at.scheme == "https"
-    return Target(namespace, name, at.port or (443 if is_tls else 80), at.path.rstrip("/"), model, is_tls)
+    return Target(Key(namespace, name), at.port or (443 if is_tls else 80), at.path.rstrip("/"), model, is_tls)

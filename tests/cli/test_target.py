@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from modelyard.page.target import Target, direct_origin, find_target, shell_address
+from modelyard.cluster.target import Target, find_target, shell_address
+from modelyard.core.resources import Key
 from tests.page.objects import stored
 
-CHAT = Target("default", "chat", 8080, "/v1", "chat")
+CHAT = Target(Key("default", "chat"), 8080, "/v1", "chat")
 
 
 def test_the_kinds_that_answer_are_asked_at_their_services() -> None:
@@ -16,13 +17,13 @@ def test_the_kinds_that_answer_are_asked_at_their_services() -> None:
     deployed = stored(
         "ModelDeployment", "phi", {"modelName": "phi-4"}, {"endpoint": "http://phi.default.svc.cluster.local:8000"}
     )
-    assert find_target(deployed) == Target("default", "phi", 8000, "/v1", "phi-4")
+    assert find_target(deployed) == Target(Key("default", "phi"), 8000, "/v1", "phi-4")
     gateway = stored("Gateway", "edge", status={"serviceUrl": "https://edge.default.svc.cluster.local:8443"})
-    assert find_target(gateway) == Target("default", "edge", 8443, "/v1", is_tls=True)
+    assert find_target(gateway) == Target(Key("default", "edge"), 8443, "/v1", is_tls=True)
     model = stored(
         "InferenceModel", "big", {"model": "qwen"}, {"endpoint": "http://big.default.svc.cluster.local:11434"}
     )
-    assert find_target(model) == Target("default", "big", 11434, "/v1", "qwen")
+    assert find_target(model) == Target(Key("default", "big"), 11434, "/v1", "qwen")
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,7 @@ def test_what_does_not_answer_is_not_asked(item: object) -> None:
 
 def test_the_api_server_leads_to_a_service() -> None:
     assert CHAT.proxy_path == "/api/v1/namespaces/default/services/chat:8080/proxy/v1"
-    assert Target("team", "edge", 443, "/v1", is_tls=True).proxy_path.endswith("/services/https:edge:443/proxy/v1")
-
-
-def test_only_a_service_on_this_machine_is_asked_without_the_api_server() -> None:
-    assert direct_origin(CHAT, "127.96.0.7") == "http://127.96.0.7:8080"
-    assert [direct_origin(CHAT, ip) for ip in ("10.0.0.7", "None", "")] == ["", "", ""]
+    assert Target(Key("team", "edge"), 443, "/v1", is_tls=True).proxy_path.endswith("/services/https:edge:443/proxy/v1")
 
 
 def test_a_shell_needs_a_forwarded_port_unless_the_service_is_on_this_machine() -> None:
