@@ -15,11 +15,13 @@ from typer.core import TyperOption
 
 from modelyard.cli.run import run
 from modelyard.cli.verbs import app
-from modelyard.manifests import operator
+from modelyard.manifests import operator, page
 
 Json = dict[str, Any]
 
 _NAME: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
+# As `modelyard page --url` takes them: tokens need TLS, but for a port that is forwarded to this machine.
+_URL: Final = r"^(https://[^/\s]+|http://(localhost|127\.0\.0\.1)(:[0-9]+)?)$"
 _ELSEWHERE: Final = frozenset(
     {
         "namespace", "door", "init-container-image",  # values of their own
@@ -98,10 +100,20 @@ class NetworkPolicy(_Value, frozen=True):
 
     enabled: bool = False
     metrics_from: tuple[Json, ...] = ()
+    page_from: tuple[Json, ...] = ()
 
 
-def _resources() -> Json:
-    return dict(operator.deployment()["spec"]["template"]["spec"]["containers"][0]["resources"])
+def _resources(deployment: Json) -> Json:
+    return dict(deployment["spec"]["template"]["spec"]["containers"][0]["resources"])
+
+
+class Page(_Value, frozen=True):
+    """The page for browsers."""
+
+    enabled: bool = False
+    urls: tuple[Annotated[str, Meta(pattern=_URL)], ...] = ()
+    edit: bool = False
+    resources: Json = msgspec.field(default_factory=lambda: _resources(page.deployment()))
 
 
 class Values(_Value, frozen=True):
@@ -113,7 +125,7 @@ class Values(_Value, frozen=True):
     door: bool = False
     settings: Json = {}
     env: tuple[Json, ...] = ()
-    resources: Json = msgspec.field(default_factory=_resources)
+    resources: Json = msgspec.field(default_factory=lambda: _resources(operator.deployment()))
     pod_annotations: dict[str, str] = {}
     pod_labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -124,6 +136,7 @@ class Values(_Value, frozen=True):
     rbac: Rbac = Rbac()
     crds: Kept = Kept()
     priority_classes: Kept = Kept()
+    page: Page = Page()
     pod_monitor: PodMonitor = PodMonitor()
     prometheus_rule: PrometheusRule = PrometheusRule()
     dashboards: Dashboards = Dashboards()

@@ -7,10 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import promql_parser
 import pytest
+import typer
 import yaml
 
 from modelyard import __version__
+from modelyard.cli.verbs import app
 from modelyard.manifests.install import OLDEST_KUBERNETES
 from modelyard.runtime.metrics import Metrics
 from tests.chart.helm import CHART, DEPLOY, HelmError, by_key, helm, render
@@ -26,6 +29,8 @@ EVERY_OPTION = (
     "networkPolicy.enabled=true", f"image.digest={DIGEST}", "settings.model-cache-size=200Gi",
     "podMonitor.labels.release=prometheus", "image.pullSecrets[0].name=registry", "priorityClassName=high",
     "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics",
+    "page.enabled=true", "page.urls[0]=https://models.example.com", "page.edit=true",
+    "networkPolicy.pageFrom[0].namespaceSelector.matchLabels.team=ingress",
 )  # fmt: skip
 
 
@@ -50,7 +55,15 @@ def roles(objects: dict[Key, Json]) -> dict[Key, Json]:
 
 
 def operator(objects: dict[Key, Json]) -> Json:
-    (deployment,) = (body for key, body in objects.items() if key[0] == "Deployment")
+    return pod_of(objects, "operator")
+
+
+def pod_of(objects: dict[Key, Json], component: str) -> Json:
+    """Return the pod of the only Deployment with this component."""
+    (deployment,) = (
+        body for key, body in objects.items()
+        if key[0] == "Deployment" and body["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    )  # fmt: skip
     pod: Json = deployment["spec"]["template"]["spec"]
     return pod
 
@@ -106,6 +119,32 @@ def test_the_image_is_named_by_digest_or_tag_for_the_operator_and_for_downloads(
         assert {"name": "MODELYARD_INIT_CONTAINER_IMAGE", "value": image} in container["env"]
 
 
+def test_the_page_is_the_one_of_deploy(default: dict[Key, Json]) -> None:
+    url = by_key((DEPLOY / "page.yaml").read_text(encoding="utf-8"))["Deployment", "modelyard-system", "modelyard-page"]
+    (flag,) = (arg for arg in url["spec"]["template"]["spec"]["containers"][0]["args"] if arg.startswith("--url="))
+    shown = plain(render("page.enabled=true", f"page.urls[0]={flag.removeprefix('--url=')}"))
+    assert {key: body for key, body in shown.items() if key not in default} == deployed("page.yaml")
+
+
+def test_the_page_has_no_rights_and_takes_its_flags(complete: dict[Key, Json]) -> None:
+    pod = pod_of(complete, "page")
+    assert pod["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod
+    assert [volume["configMap"] for volume in pod["volumes"]] == [{"name": "kube-root-ca.crt"}]
+    container = pod["containers"][0]
+    assert container["image"] == f"ghcr.io/modelyard/modelyard@{DIGEST}"
+    verb, *flags = container["args"]
+    parsed = typer.main.get_group(app).commands[verb].make_context(verb, flags).params
+    assert (parsed["in_cluster"], parsed["edit"], parsed["url"]) == (True, True, ["https://models.example.com"])
+    alone = render("namespace=team", "crds.install=false", "page.enabled=true", "page.urls[0]=https://a.example")
+    assert "--namespace=team" in pod_of(alone, "page")["containers"][0]["args"]
+
+
+def test_a_page_without_an_address_is_refused_with_the_remedy() -> None:
+    with pytest.raises(HelmError, match=r"page.urls is empty: name what browsers open"):
+        render("page.enabled=true")
+
+
 def test_settings_are_flags_of_the_operator(complete: dict[Key, Json]) -> None:
     assert operator(complete)["containers"][0]["args"] == ["run", "--door", "--model-cache-size=200Gi"]
 
@@ -129,6 +168,7 @@ def test_a_second_release_shares_no_name_and_no_selector_with_the_first() -> Non
         ("settings.model-cache-mode=mine", "settings.model-cache-mode"),
         ("image.digest=sha256:12", "image.digest: Does not match pattern"),
         ("replicas=two", "replicas: Invalid type"),
+        ("page.urls[0]=http://models.example.com", "page.urls.0: Does not match pattern"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(value: str, message: str) -> None:
@@ -154,20 +194,33 @@ def test_every_option_adds_its_objects(default: dict[Key, Json], complete: dict[
         ("PrometheusRule", "modelyard-system", "modelyard"),
         ("ConfigMap", "modelyard-system", "modelyard-dashboards"),
         ("NetworkPolicy", "modelyard-system", "modelyard"),
+        ("NetworkPolicy", "modelyard-system", "modelyard-page"),
+        ("Deployment", "modelyard-system", "modelyard-page"),
+        ("Service", "modelyard-system", "modelyard-page"),
     }
+
+
+def queries(objects: dict[Key, Json]) -> list[str]:
+    """Return every query of the alerts, the recording rules and the dashboards."""
+    boards = objects["ConfigMap", "modelyard-system", "modelyard-dashboards"]["data"].values()
+    panels = (panel for board in boards for panel in json.loads(board)["panels"])
+    groups = objects["PrometheusRule", "modelyard-system", "modelyard"]["spec"]["groups"]
+    return [
+        *(target["expr"] for panel in panels for target in panel["targets"]),
+        *(rule["expr"] for group in groups for rule in group["rules"]),
+    ]
+
+
+def test_every_query_is_promql(complete: dict[Key, Json]) -> None:
+    for query in queries(complete):
+        # Grafana writes its interval there.
+        promql_parser.parse(query.replace("$__rate_interval", "5m"))
 
 
 def test_alerts_and_dashboards_ask_only_for_metrics_that_there_are(complete: dict[Key, Json]) -> None:
     families = Metrics().registry.collect()
     known = {name for family in families for name in (family.name, f"{family.name}_total", f"{family.name}_bucket")}
-    boards = complete["ConfigMap", "modelyard-system", "modelyard-dashboards"]["data"].values()
-    panels = (panel for board in boards for panel in json.loads(board)["panels"])
-    groups = complete["PrometheusRule", "modelyard-system", "modelyard"]["spec"]["groups"]
-    queries = [
-        *(target["expr"] for panel in panels for target in panel["targets"]),
-        *(rule["expr"] for group in groups for rule in group["rules"]),
-    ]
-    asked = {name for query in queries for name in re.findall(r"modelyard_\w+", query)}
+    asked = {name for query in queries(complete) for name in re.findall(r"modelyard_\w+", query)}
     assert asked
     assert asked - known == set()
 

@@ -14,6 +14,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/name: modelyard
 {{- end }}
 
+{{- define "modelyard.page.labels" -}}
+app.kubernetes.io/component: page
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: modelyard
+{{- end }}
+
 {{- define "modelyard.account" -}}
 {{- .Values.serviceAccount.name | default (include "modelyard.name" .) -}}
 {{- end }}
