@@ -17,7 +17,7 @@ import uvloop
 
 from bench import objects, sayings
 from modelyard.core.conditions import stored_condition
-from modelyard.core.names import FIELD_MANAGER, FINALIZER, INSTANCE_LABEL
+from modelyard.core.names import FIELD_MANAGER, FINALIZER, INSTANCE_LABEL, OURS
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child
 from modelyard.core.resources import DEPLOYMENT, JOB, POD, VOLUME_CLAIM, Key, Resource
@@ -27,7 +27,6 @@ from modelyard.kinds.gather import Gathering
 from modelyard.kube import codec, config
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import full_body, in_namespace_of, with_owner
-from modelyard.runtime.informers import OURS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine

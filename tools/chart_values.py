@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
-import typer
 from msgspec import Meta, Struct
 from typer.core import TyperOption
 
 from modelyard.cli.run import run
-from modelyard.cli.verbs import app
+from modelyard.cli.verbs import command
 from modelyard.manifests import operator, page
 
 Json = dict[str, Any]
@@ -154,7 +153,7 @@ def schema() -> str:
 
 def _settings() -> Json:
     types = get_type_hints(run)
-    options = typer.main.get_group(app).commands["run"].params
+    options = command("run").params
     flags = {option.opts[0].removeprefix("--"): option for option in options if isinstance(option, TyperOption)}
     wanted = {flag: option for flag, option in flags.items() if flag not in _ELSEWHERE}
     known = {flag: _setting(types[option.name or ""], option.help) for flag, option in wanted.items()}

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-import typer
 import yaml
 from msgspec.inspect import Metadata, StructType, Type, UnionType
 from typer.testing import CliRunner
 
-from modelyard.cli.verbs import app
+from modelyard.cli.verbs import app, command
 from modelyard.core import image
 from modelyard.core.names import repository
 from modelyard.core.reasons import Reason
@@ -206,8 +205,7 @@ def test_the_guide_to_closed_networks_names_every_image_that_we_choose() -> None
 
 def test_every_option_of_the_operator_is_listed() -> None:
     page = (DOCS / "guides" / "operating.md").read_text()
-    command = typer.main.get_group(app).commands["run"]
-    options = [option for parameter in command.params for option in parameter.opts]
+    options = [option for parameter in command("run").params for option in parameter.opts]
     assert "--namespace" in options
     assert [option for option in options if f"| `{option}` |" not in page] == []
 

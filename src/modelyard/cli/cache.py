@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path  # noqa: TC003 - typer reads the type when it runs
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from modelyard.cli.on_cluster import (
@@ -25,12 +22,11 @@ from modelyard.cli.run import read_policy
 from modelyard.cluster.cache import find_cache, look_into, printed
 from modelyard.cluster.cached import Cache, Cached, unused
 from modelyard.cluster.failures import NothingFound
-from modelyard.cluster.live_plan import find_operator
+from modelyard.cluster.operator import find_operator
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
-from modelyard.weights import cache as volumes
 
 if TYPE_CHECKING:
     from modelyard.cluster.session import Session
@@ -106,12 +102,3 @@ async def _remove(session: Session, chosen: list[Cached]) -> set[str]:
 def _line(one: Cached) -> str:
     more = f" and {one.count - len(one.files)} more" if one.count > len(one.files) else ""
     return f"{one.claim}: {one.source} ({one.shown_size}): {', '.join(one.files)}{more}"
-
-
-def scan_cache(
-    root: Annotated[Path, typer.Argument(help="Where the cache is mounted.")],
-    remove: Annotated[list[str] | None, typer.Option(help="The key of a folder to remove. Repeatable.")] = None,
-) -> None:
-    """Print the folders of a cache as JSON, or those that were removed. What `modelyard cache` runs in its pod."""
-    found = volumes.remove(root, remove) if remove else volumes.scan(root)
-    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")

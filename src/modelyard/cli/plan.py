@@ -14,8 +14,9 @@ import typer
 
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
 from modelyard.cli.run import read_policy
-from modelyard.cluster.live_plan import find_operator, plan_live, with_string_data
+from modelyard.cluster.live_plan import plan_live, with_string_data
 from modelyard.cluster.live_plan import printed as printed_live
+from modelyard.cluster.operator import find_operator
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 from modelyard.core.errors import ModelyardError, SpecInvalid

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from modelyard import app
 from modelyard.cli import policy
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.core.policy import REVALIDATE, Policy
 from modelyard.core.quantities import seconds
 from modelyard.core.resources import Key
-from modelyard.kube import config
 from modelyard.manifests.operator import HEALTH_PORT, METRICS_PORT
 from modelyard.manifests.rbac import NAMESPACE
-from modelyard.net.pod_network import through
-from modelyard.runtime.manager import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,6 +75,12 @@ def run(
     pod_network: PodNetwork = "",
 ) -> None:
     """Run the operator. The cluster is taken from KUBECONFIG, or is the one this runs in."""
+    # `read_policy` needs the flags alone, and none of this.
+    from modelyard import app  # noqa: PLC0415
+    from modelyard.kube import config  # noqa: PLC0415
+    from modelyard.net.pod_network import through  # noqa: PLC0415
+    from modelyard.runtime.manager import Settings  # noqa: PLC0415
+
     configure_logging(log_level, log_format)
     chosen = chosen_policy(
         cache_path=cache_path,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from modelyard.cluster.session import for_each
+from modelyard.core import names
 from modelyard.core.resources import POD
 from modelyard.engines import ENGINES
 from modelyard.engines.measured import Measured, Reading, measured, together
@@ -21,7 +22,6 @@ from modelyard.net.http_exchange import ExchangeFailed, in_cluster
 from modelyard.net.metrics_page import read_page, samples
 from modelyard.net.pod_network import through
 from modelyard.runtime.cache import OwnerKey, owner_of
-from modelyard.runtime.informers import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ _CELLS: Final[tuple[Callable[[Measured], str], ...]] = (
 async def read_figures(session: Session, namespace: str, wanted: Collection[OwnerKey]) -> Figures:
     """Return the figures of some objects of a namespace, or (empty) of all; those that cannot be read are left out."""
     try:
-        pods = await session.client.list_all(POD, namespace, OURS)
+        pods = await session.client.list_all(POD, namespace, names.OURS)
     except Forbidden:
         return {}
     found = ((owner_of(pod), metrics_check(pod)) for pod in pods)

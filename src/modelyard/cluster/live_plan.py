@@ -13,11 +13,10 @@ from modelyard.cluster.output import Output, encoded, table
 from modelyard.cluster.rehearsal import rehearse
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
-from modelyard.core.resources import DEPLOYMENT, SECRET, Key
+from modelyard.core.resources import SECRET
 from modelyard.kinds import ALL
 from modelyard.kinds.decode import decode
-from modelyard.kube.errors import Forbidden, NotFound
-from modelyard.manifests.rbac import NAME, NAMESPACE
+from modelyard.kube.errors import NotFound
 from modelyard.manifests.unknown import unknown_fields
 
 if TYPE_CHECKING:
@@ -37,24 +36,6 @@ _REFERRED: Final = {
     if (one.api_version, one.kind) not in _KINDS
 }
 _SHOWN_FIELDS: Final = 3
-
-
-class Operator(msgspec.Struct, frozen=True):
-    """The command line and the environment of the operator that serves a cluster, as its Deployment states them."""
-
-    arguments: tuple[str, ...]
-    environment: dict[str, str]
-
-
-async def find_operator(session: Session) -> Operator | None:
-    """Return how the operator of the cluster is started; None: it is not installed, or may not be looked at."""
-    try:
-        stored = await session.client.get(DEPLOYMENT, Key(NAMESPACE, NAME))
-    except (NotFound, Forbidden):
-        return None
-    container: Json = next(iter(stored.spec["template"]["spec"]["containers"]), {})
-    environment = {one["name"]: one["value"] for one in container.get("env", ()) if one.get("value")}
-    return Operator(tuple(container.get("args", ())), environment)
 
 
 async def plan_live(session: Session, documents: Sequence[Document], policy: Policy) -> Changes:

@@ -9,9 +9,9 @@ from msgspec import structs
 from modelyard.cluster.failures import may_not
 from modelyard.cluster.output import Output, age, encoded, table
 from modelyard.cluster.waiting import Queue, Waiting, gpu_queue
+from modelyard.core import names
 from modelyard.core.resources import NODE, POD
 from modelyard.kube.errors import Forbidden
-from modelyard.runtime.informers import OURS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,10 +27,10 @@ async def find_queue(session: Session, namespace: str) -> tuple[Queue, list[str]
     """
     missing = []
     try:
-        pods = await session.client.list_all(POD, "", OURS)
+        pods = await session.client.list_all(POD, "", names.OURS)
     except Forbidden as error:
         missing.append(f"{may_not(error)}; only the namespace {session.namespace} is counted")
-        pods = await session.client.list_all(POD, session.namespace, OURS)
+        pods = await session.client.list_all(POD, session.namespace, names.OURS)
     nodes: list[Stored] = []
     try:
         nodes = await session.client.list_all(NODE)

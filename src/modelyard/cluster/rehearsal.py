@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
+from modelyard.core import names
 from modelyard.core.hosts import LoadModel, UnloadModel
 from modelyard.core.objects import Json, Stored
 from modelyard.core.plan import Outcome, Plan
@@ -26,7 +27,6 @@ from modelyard.runtime.dependents import Dependents, Item
 from modelyard.runtime.drift import Drift
 from modelyard.runtime.events import EventRecorder
 from modelyard.runtime.gather import Gatherer
-from modelyard.runtime.informers import OURS
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.queue import Queue
 from modelyard.runtime.rate_limiter import RateLimiter
@@ -238,7 +238,7 @@ async def _filled(
     caches = {}
     for resource in dict.fromkeys(one for kind in kinds for one in kind.watches):
         cache = caches[resource] = Cache(resource, _ignore, _ignore)
-        selector = OURS if resource == POD or resource not in read else ""
+        selector = names.OURS if resource == POD or resource not in read else ""
         try:
             items = await _listed(client, resource, namespaces, policy.namespace, selector)
             cache.replace(items, max((item.meta.revision for item in items), default=0))

@@ -8,6 +8,8 @@ from typing import Final
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "modelyard"
+OURS: Final = f"{MANAGED_BY}={MANAGER}"
+"""The label selector of children and pods: what we did not create is neither sent to us nor kept."""
 KIND_LABEL: Final = "modelyard.dev/kind"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 NAME_LABEL: Final = "app.kubernetes.io/name"

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from modelyard.kube.client import Client
     from modelyard.kube.errors import KubeError
 
-OURS: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 _GATHER_SECONDS: Final = 0.05
 """How long changes are gathered. Users do not notice it, and a rollout of a thousand pods becomes a few updates."""
 
@@ -113,7 +112,7 @@ class Yard:
         async with asyncio.TaskGroup() as group:
             for resource in (kind.resource for kind in ALL):
                 group.create_task(follow(self.client, Target(resource, self.namespace), _Objects(self, resource)))
-            group.create_task(follow(self.client, Target(POD, self.namespace, OURS), _Pods(self)))
+            group.create_task(follow(self.client, Target(POD, self.namespace, names.OURS), _Pods(self)))
         raise AssertionError("watches end by cancellation only")
 
     @property

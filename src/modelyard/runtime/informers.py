@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-OURS = f"{names.MANAGED_BY}={names.MANAGER}"
-"""The label selector of children and pods: what we did not create is neither sent to us nor kept."""
-
 
 class Informers:
     """Keeps the caches equal to the cluster, and enqueues the objects that have to be reconciled while we lead."""
@@ -63,7 +60,7 @@ class Informers:
         """Watch all resources until cancelled."""
         async with asyncio.TaskGroup() as group:
             for resource, cache in self.caches.items():
-                target = Target(resource, namespace, OURS if resource in self._by_label else "")
+                target = Target(resource, namespace, names.OURS if resource in self._by_label else "")
                 group.create_task(follow(client, target, _WatchSink(self, cache), restarted=restarted))
 
     def troubles(self) -> list[str]:
