@@ -17,7 +17,7 @@ async def test_the_example_of_its_page_prints_what_the_page_says(scene: Path) ->
     (example,) = examples("cache.md")
     ran = await run(*example.words, kubeconfig=scene)
     assert (ran.code, ran.out) == (0, example.out)
-    assert ran.err.startswith("only what Models say is shown")
+    assert ran.err.startswith("only what objects say is shown")
 
 
 async def test_json_yaml_and_wide_have_the_key(scene: Path) -> None:

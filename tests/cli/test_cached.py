@@ -9,6 +9,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.resources import POD, VOLUME_CLAIM, Key, Resource
 from modelyard.core.source import cache_key
 from modelyard.kinds.model.api import RESOURCE as MODELS
+from modelyard.kinds.modeldeployment.api import RESOURCE as DEPLOYMENTS
 from modelyard.weights.cache import Folder
 
 SOURCE = "https://user:secret@example.com/a.gguf"
@@ -20,11 +21,19 @@ def stored(resource: Resource, name: str, namespace: str = "team", **parts: Any)
     return Stored.from_dict(resource, {"metadata": {"name": name, "namespace": namespace}, **parts})
 
 
-def users(*models: Stored, pods: tuple[Stored, ...] = ()) -> Users:
-    return Users(models, pods)
+def users(*models: Stored, deployments: tuple[Stored, ...] = (), pods: tuple[Stored, ...] = ()) -> Users:
+    return Users(models, deployments, pods)
 
 
-CLAIMS = [stored(VOLUME_CLAIM, "cache")]
+CLAIMS = [
+    Stored.from_dict(
+        VOLUME_CLAIM,
+        {"metadata": {"name": "cache", "namespace": "team", "labels": {"app.kubernetes.io/component": "model-cache"}}},
+    )
+]
+OWN = [stored(VOLUME_CLAIM, "mail-weights")]
+MAIL = {"modelName": "mail", "modelSource": "hf://org/mail", "engine": "vllm"}
+WANTED = cache_key("hf://org/mail")
 MODEL = stored(MODELS, "a", spec={"source": SOURCE}, status={"cacheKey": KEY, "sourceContentLength": 2048})
 
 
@@ -61,3 +70,35 @@ def test_only_what_nothing_uses_can_be_removed_even_if_it_is_named() -> None:
     found = cached(CLAIMS, users(MODEL), {CLAIM: [Folder(key, 1) for key in (KEY, gone, left)]})
     assert {one.key for one in unused(found, [])} == {gone, left}
     assert [one.key for one in unused(found, [gone, KEY])] == [gone]
+
+
+def test_the_claim_of_a_modeldeployment_shows_what_is_verified_there() -> None:
+    told = {"weights": {"key": "1", "source": "hf://org/mail", "claim": "mail-weights"}}
+    (one,) = cached(OWN, users(MODEL, deployments=(stored(DEPLOYMENTS, "mail", spec=MAIL, status=told),)), {}).weights
+    assert (one.claim, one.source, one.shown_size, one.used_by) == (
+        "mail-weights", "hf://org/mail", "?", ("ModelDeployment mail",)
+    )  # fmt: skip
+
+
+def test_a_modeldeployment_needs_what_it_wants_and_what_it_still_serves() -> None:
+    mail = stored(DEPLOYMENTS, "mail", spec=MAIL, status={"servedSource": "hf://org/old"})
+    folders = [Folder(key, 1) for key in (WANTED, cache_key("hf://org/old"), cache_key("hf://org/oldest"))]
+    found = cached(OWN, users(deployments=(mail,)), {Key("team", "mail-weights"): folders})
+    assert [one.key for one in unused(found, [])] == [cache_key("hf://org/oldest")]
+
+
+def test_a_modeldeployment_that_fetches_onto_a_shared_cache_keeps_its_folder_there() -> None:
+    mail = stored(DEPLOYMENTS, "mail", spec={**MAIL, "storage": {"existingClaim": "cache"}})
+    found = cached(CLAIMS, users(deployments=(mail,)), {CLAIM: [Folder(WANTED, 1)]})
+    assert found.weights[0].used_by == ("ModelDeployment mail",)
+
+
+def test_all_folders_of_a_modeldeployment_that_does_not_decode_stay() -> None:
+    broken = stored(DEPLOYMENTS, "mail", spec={**MAIL, "modelSource": "ftp://example.com/a"})
+    found = cached(OWN, users(deployments=(broken,)), {Key("team", "mail-weights"): [Folder(cache_key("x"), 1)]})
+    assert unused(found, []) == []
+
+
+def test_what_a_deleted_modeldeployment_has_left_on_a_claim_that_is_kept_can_be_removed() -> None:
+    found = cached(OWN, users(MODEL), {Key("team", "mail-weights"): [Folder(WANTED, 1)]})
+    assert [one.key for one in unused(found, [])] == [WANTED]

@@ -56,7 +56,7 @@ def cache(
     if not found.claims:
         remark("no claim caches weights here; `modelyard cache -A` looks at all namespaces")
     elif not scan:
-        remark("only what Models say is shown; --scan looks into the volumes, also for what deleted Models have left")
+        remark("only what objects say is shown; --scan looks into the volumes, also for what deleted ones have left")
 
 
 @app.command()
@@ -67,7 +67,7 @@ def rm(
     context: Context = "",
     namespace: Namespace = "",
 ) -> None:
-    """Remove the weights of a namespace that neither a Model nor a pod uses. Their files are named first."""
+    """Remove the weights of a namespace that no object and no pod uses. Their files are named first."""
     place = Place(kubeconfig, context, namespace)
     found = unused(on_cluster(place, lambda session: _found(session, everywhere=False, scan=True)), key or ())
     if not found:

@@ -14,9 +14,12 @@ import msgspec
 
 from modelyard.cluster.cached import Cache, Users, cached
 from modelyard.cluster.output import Output, encoded, table
+from modelyard.core import names
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import POD, VOLUME_CLAIM, Key
+from modelyard.core.resources import POD, VOLUME_CLAIM, Key, Resource
 from modelyard.kinds.model.api import RESOURCE as MODEL
+from modelyard.kinds.modeldeployment.api import DEPLOYMENT_LABEL
+from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.fetch_container import DEFAULT_USER
 from modelyard.kube.errors import NotFound
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Json, Stored
     from modelyard.core.policy import Policy
 
-_CACHES: Final = "app.kubernetes.io/component=model-cache"
+_CLAIMS: Final = ("app.kubernetes.io/component=model-cache", f"{names.OURS},{DEPLOYMENT_LABEL}")
+"""The selectors of claims with weights: caches of services, and those of ModelDeployments."""
 _ROOT: Final = "/models"
 _POD_SECONDS: Final = 120.0
 _WAIT: Final = 0.2
@@ -40,7 +44,8 @@ _FOLDERS: Final = msgspec.json.Decoder(list[Folder])
 
 async def find_cache(session: Session, namespace: str, policy: Policy | None) -> Cache:
     """Return the weights on the claims of one namespace or (empty) of all. With a policy, volumes are looked into."""
-    claims = await session.client.list_all(VOLUME_CLAIM, namespace, _CACHES)
+    listed = [await session.client.list_all(VOLUME_CLAIM, namespace, selector) for selector in _CLAIMS]
+    claims = [claim for some in listed for claim in some]
     scans = {}
     if policy:
         scans = {claim.meta.key: await look_into(session, claim.meta.key, policy) for claim in claims}
@@ -48,14 +53,16 @@ async def find_cache(session: Session, namespace: str, policy: Policy | None) ->
 
 
 async def _users(session: Session, namespace: str) -> Users:
-    # Models last: one that is made meanwhile must count.
+    # Pods first: an object that is made meanwhile must count.
     there = await session.client.list_all(POD, namespace)
-    return Users(tuple(await _models(session, namespace)), tuple(there))
+    models, deployments = [await _listed(session, one, namespace) for one in (MODEL, MODEL_DEPLOYMENT)]
+    return Users(tuple(models), tuple(deployments), tuple(there))
 
 
-async def _models(session: Session, namespace: str) -> list[Stored]:
+async def _listed(session: Session, resource: Resource, namespace: str) -> list[Stored]:
+    """Return all objects of a kind; empty: also where it is not defined."""
     with suppress(NotFound):
-        return await session.client.list_all(MODEL, namespace)
+        return await session.client.list_all(resource, namespace)
     return []
 
 
