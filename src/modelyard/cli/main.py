@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from modelyard.cli.streams import flush, open_streams
 from modelyard.core.errors import ModelyardError
 
 _INTERRUPTED: Final = 130
@@ -16,15 +17,18 @@ _NO_FILES: Final = 4
 
 def main() -> None:
     """Run the command line; what we refuse on purpose, and Ctrl-C, are one line and not a traceback."""
-    _open_streams()
+    open_streams()
+    out = sys.stdout
     try:
-        from modelyard.cli.verbs import app  # noqa: PLC0415 - it takes most of a second, and Ctrl-C may come in it
+        from modelyard.cli.verbs import app  # noqa: PLC0415 - Ctrl-C may come while it loads
 
         app()
     except ModelyardError as error:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("stopped", _INTERRUPTED)
+    finally:
+        flush(out)
 
 
 def complete_for_kubectl() -> None:
@@ -37,19 +41,6 @@ def complete_for_kubectl() -> None:
     with suppress(SystemExit):
         app(prog_name=PROGRAM)
     sys.stdout.write(f":{_NO_FILES}\n")
-
-
-def _open_streams() -> None:
-    """Give a program that was started without standard streams some that lead nowhere.
-
-    Otherwise there is nothing to write to, and the next files that are opened take the numbers of the streams.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            # It gets the lowest number that is free, which is that of the stream.
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(descriptor, True)
-            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _leave(words: str, code: int) -> NoReturn:

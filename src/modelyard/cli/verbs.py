@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from modelyard import __version__
+from modelyard.cli.streams import NO_READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +109,13 @@ class _Verbs(TyperGroup):
             name: Verb(name, callback=None, help=text, hidden=name in _HIDDEN) for name, (_, text) in _VERBS.items()
         }
         super().__init__(**{**settings, "commands": listed})
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader has seen enough, as in `modelyard get -A | head`.
+            raise typer.Exit(NO_READER) from None
 
 
 app = typer.Typer(
