@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import uvloop
 
+from bench.agents import AGENTS_AT_REST, agents
 from bench.fleet import fleet
 from bench.host import host
-from bench.objects import SUBJECTS
+from bench.objects import MIXES
 from bench.page import page
 from bench.report import Row, table
 from bench.router import router
@@ -24,14 +25,15 @@ from bench.up import up
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-WHOLES: Final[dict[str, tuple[str, Callable[[float], Coroutine[None, None, list[Row]]]]]] = {
-    "up": ("one machine", up),
+WHOLES: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Coroutine[None, None, list[Row]]]]]] = {
+    "up": ("one machine", lambda given: up(given.rest)),
     "router": ("the router of a canary", lambda _: router()),
     "host": ("the host daemon", lambda _: host()),
-    "fleet": ("a fleet of hosts", fleet),
+    "fleet": ("a fleet of hosts", lambda given: fleet(given.rest)),
+    "agents": ("agents at rest", lambda given: agents(given.objects or AGENTS_AT_REST, given.rest)),
     "page": ("the page", lambda _: page()),
 }
-"""The sections that have no subject: their titles, and what measures them, for so many seconds at rest."""
+"""The sections that have no subject: their titles, and what measures them, given the command line."""
 
 
 async def measure(options: Options, names: list[str]) -> list[Row]:
@@ -46,8 +48,8 @@ async def measure(options: Options, names: list[str]) -> list[Row]:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure the operator against a bare client.")
-    parser.add_argument("--objects", type=int, default=500, help="how many objects of a kind (default: 500)")
-    parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="one kind; may be repeated")
+    parser.add_argument("--objects", type=int, help="how many objects (default: 500; 650 of the stack, 1000 agents)")
+    parser.add_argument("--subject", action="append", choices=list(MIXES), help="one kind, or the stack of three")
     parser.add_argument("--pairs", type=int, default=3, help="how often floor and operator alternate (default: 3)")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds to watch the operator at rest (default: 60)")
     parser.add_argument("--only", action="append", choices=[*SECTIONS, *WHOLES], help="one section; may be repeated")
@@ -59,13 +61,13 @@ def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row]]]:
     """Measure what was asked for, and return it as it comes; without a word about that, everything."""
     wanted = given.only or [*SECTIONS, *([] if given.subject else WHOLES)]
     sections = [name for name in wanted if name in SECTIONS]
-    for name in (given.subject or SUBJECTS) if sections else ():
-        options = Options(SUBJECTS[name], given.objects, given.pairs, given.rest)
-        yield f"{options.objects} objects of {name}", uvloop.run(measure(options, sections))
+    for name in (given.subject or MIXES) if sections else ():
+        options = Options(name, MIXES[name], given.objects or MIXES[name].objects, given.pairs, given.rest)
+        yield f"{options.load.total} objects of {name}", uvloop.run(measure(options, sections))
     for name in (name for name in WHOLES if name in wanted):
         print(f"-- {name}", file=sys.stderr, flush=True)
         title, section = WHOLES[name]
-        yield title, uvloop.run(section(given.rest))
+        yield title, uvloop.run(section(given))
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,10 +17,10 @@ from bench.witness import Tally, watching
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from bench.cluster import Cluster
-    from bench.objects import Subject
+    from bench.objects import Load
     from bench.program import Program
     from modelyard.core.objects import Stored
 
@@ -44,26 +45,33 @@ class Run(Struct, frozen=True):
         return sum(self.writes.values()) / self.objects
 
 
-async def converge(
-    cluster: Cluster, measured: Program, subject: Subject, count: int, done: Callable[[Stored], bool]
-) -> Run:
-    """Create so many objects and wait until all of them are done."""
-    tally = Tally(done, count)
-    async with watching(cluster.client, subject.kind.resource, tally):
+async def converge(cluster: Cluster, measured: Program, load: Load, done: Callable[[Stored], bool]) -> Run:
+    """Create all objects of a load and wait until all of them are done."""
+    tally = Tally(done, load.total)
+    async with watching_load(cluster, load, tally):
         start, used = time.perf_counter(), cpu_seconds(measured.pid)
-        await create_all(cluster.client, subject, count)
+        await create_all(cluster.client, load)
         await tally.enough(PATIENCE_SECONDS, measured.check)
         used = cpu_seconds(measured.pid) - used
     # The API server tells the audit log of a write a moment after it has told those who watch.
     await asyncio.sleep(_AUDIT_SECONDS)
     return Run(
-        objects=count,
+        objects=load.total,
         seconds=tally.reached - start,
         cpu_seconds=used,
         memory_mb=memory_mb(measured.pid),
         peak_mb=memory_mb(measured.pid, peak=True),
         writes=dict(sorted(written(cluster).items())),
     )
+
+
+@asynccontextmanager
+async def watching_load(cluster: Cluster, load: Load, seen: Callable[[Stored], None]) -> AsyncIterator[None]:
+    """Call `seen` with every version of every object of a load until the block ends."""
+    async with AsyncExitStack() as watches:
+        for subject, _ in load.parts:
+            await watches.enter_async_context(watching(cluster.client, subject.kind.resource, seen))
+        yield
 
 
 def written(cluster: Cluster, since: int = 0) -> Counter[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -18,7 +17,7 @@ from bench.cluster import fresh_cluster
 from bench.contenders import operator
 from bench.converge import PATIENCE_SECONDS
 from bench.report import Row
-from bench.witness import Tally, watching
+from bench.witness import Tally, longest_pause, watching
 from modelyard.core.hosts import HostAddress, HostProbe
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.local.ports import free_ports
@@ -45,8 +44,7 @@ class Daemons:
 
     def longest_pause(self, since: float) -> float:
         """Return the longest time between two probes of a host that answers, in seconds."""
-        answering = (self.probed[port] for port in self.ports if port not in self._hanging)
-        return max(later - earlier for times in answering for earlier, later in pairwise(times) if earlier > since)
+        return longest_pause((self.probed[port] for port in self.ports if port not in self._hanging), since)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:

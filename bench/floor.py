@@ -1,7 +1,7 @@
 """The floor: the least that anybody must do to get objects to Ready, done without any thought.
 
 It creates the same children and as many statuses as the operator. It never compares, never repairs, never asks a server
-anything and dies of every error. It is a program, so that it is measured like the operator: `-m bench.floor SUBJECT`.
+anything and dies of every error. It is a program, so that it is measured like the operator: `-m bench.floor MIX`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from modelyard.core.names import FIELD_MANAGER, FINALIZER, INSTANCE_LABEL, OURS
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child
 from modelyard.core.resources import DEPLOYMENT, JOB, POD, VOLUME_CLAIM, Key, Resource
-from modelyard.kinds.contract import Named, Seen
+from modelyard.kinds.contract import Every, Named, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.kube import codec, config
 from modelyard.kube.transport import HttpTransport
 from modelyard.runtime.apply import full_body, in_namespace_of, with_owner
+from modelyard.runtime.dependents import matches
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Sequence
 
     from bench.objects import Subject
     from modelyard.core.plan import CreateOnly, Plan
@@ -45,8 +46,9 @@ _QUERY = {"fieldManager": FIELD_MANAGER}
 class Floor:
     """A few watches, sixteen hands."""
 
-    def __init__(self, transport: HttpTransport, subject: Subject) -> None:
-        self._transport, self._subject = transport, subject
+    def __init__(self, transport: HttpTransport, subjects: Sequence[Subject]) -> None:
+        self._transport = transport
+        self._subjects = {subject.kind.resource: subject for subject in subjects}
         self._jobs: asyncio.Queue[Coroutine[None, None, None]] = asyncio.Queue()
         self._known: dict[tuple[Resource, Key], Stored] = {}
         self._owned: dict[tuple[Resource, Key], Stored] = {}
@@ -58,11 +60,13 @@ class Floor:
     async def run(self) -> None:
         """Work until killed."""
         async with asyncio.TaskGroup() as group:
-            for kind, _ in self._subject.needs:
-                group.create_task(self._watch_needed(kind))
-            for watch in (self._watch_objects, self._watch_deployments, self._watch_pods):
+            for subject in self._subjects.values():
+                group.create_task(self._watch_objects(subject.kind))
+                for kind, _ in subject.needs:
+                    group.create_task(self._watch_needed(kind))
+            for watch in (self._watch_deployments, self._watch_pods):
                 group.create_task(watch())
-            if self._subject.kind.name in sayings.WHEN_FETCHED:
+            if any(subject.kind.name in sayings.WHEN_FETCHED for subject in self._subjects.values()):
                 group.create_task(self._watch_jobs())
             for _ in range(objects.AT_ONCE):
                 group.create_task(self._work())
@@ -79,17 +83,17 @@ class Floor:
                 self._known[kind.resource, item.meta.key] = item
                 self._jobs.put_nowait(self._say(kind, item.meta.key, sayings.AT_ONCE[kind.name]()))
 
-    async def _watch_objects(self) -> None:
-        kind = self._subject.kind
+    async def _watch_objects(self, kind: Kind) -> None:
         async for line in self._lines(kind.resource, {}):
             happened, item = codec.event(kind.resource, line)
             if happened == "ADDED":
+                self._items[item.meta.key] = item
                 self._jobs.put_nowait(self._create(item))
 
     async def _watch_deployments(self) -> None:
         async for line in self._lines(DEPLOYMENT, {"labelSelector": OURS}):
             _, item = codec.event(DEPLOYMENT, line)
-            key = Key(item.meta.namespace, item.meta.name.removesuffix(self._subject.suffix))
+            key = Key(item.meta.namespace, item.meta.label(INSTANCE_LABEL))
             if item.status.get("readyReplicas") and key not in self._available:
                 self._available.add(key)
                 self._go_on(key)
@@ -114,7 +118,7 @@ class Floor:
                 yield line
 
     async def _create(self, item: Stored) -> None:
-        kind, self._items[item.meta.key] = self._subject.kind, item
+        kind = self._subjects[item.resource].kind
         if kind.finalize:
             await self._change(kind, item.meta.key, {"metadata": {"finalizers": [FINALIZER]}})
         await self._create_children(item)
@@ -124,7 +128,7 @@ class Floor:
             self._go_on(item.meta.key)
 
     async def _deploy(self, item: Stored) -> None:
-        kind = self._subject.kind
+        kind = self._subjects[item.resource].kind
         before, after = sayings.WHEN_FETCHED[kind.name]
         await self._say(kind, item.meta.key, before())
         await self._create_children(item)
@@ -143,8 +147,9 @@ class Floor:
             await self._send("POST", child.resource.path(item.meta.namespace), body)
 
     async def _plan(self, item: Stored) -> Plan:
-        kind = self._subject.kind
-        while any((needed.resource, item.meta.key) not in self._known for needed, _ in self._subject.needs):
+        subject = self._subjects[item.resource]
+        kind = subject.kind
+        while any((needed.resource, item.meta.key) not in self._known for needed, _ in subject.needs):
             await asyncio.sleep(_MOMENT_SECONDS)
         obj = decode(kind, item)
         reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
@@ -154,6 +159,9 @@ class Floor:
         return kind.plan(obj, seen, *kind.decided(obj, seen))
 
     def _found(self, read: Lookup, reader: Stored) -> dict[Key, Stored]:
+        if isinstance(read, Every):
+            alike = (item for item in self._items.values() if item.resource == read.resource)
+            return {item.meta.key: item for item in alike if matches(read, item)}
         if isinstance(read, Named):
             found = self._known.get((read.resource, Key(reader.meta.namespace, read.name)))
         else:
@@ -162,11 +170,12 @@ class Floor:
 
     def _go_on(self, key: Key) -> None:
         if key in self._created and key in self._available:
-            self._jobs.put_nowait(self._finish(key))
+            self._jobs.put_nowait(self._finish(self._items[key]))
 
-    async def _finish(self, key: Key) -> None:
-        for said in sayings.WHEN_AVAILABLE[self._subject.kind.name]:
-            await self._say(self._subject.kind, key, said())
+    async def _finish(self, item: Stored) -> None:
+        kind = self._subjects[item.resource].kind
+        for said in sayings.WHEN_AVAILABLE[kind.name]:
+            await self._say(kind, item.meta.key, said())
 
     async def _say(self, kind: Kind, key: Key, status: Json) -> None:
         await self._change(kind, key, {"status": status}, "status")
@@ -192,10 +201,10 @@ def body_of(owner: Stored, child: Child | CreateOnly) -> Json:
 
 
 async def main() -> None:
-    """Run the floor on the cluster that KUBECONFIG names, for the subject that the command line names."""
+    """Run the floor on the cluster that KUBECONFIG names, for the mix that the command line names."""
     transport = HttpTransport(config.find(os.environ))
     try:
-        await Floor(transport, objects.SUBJECTS[sys.argv[1]]).run()
+        await Floor(transport, [subject for subject, _ in objects.MIXES[sys.argv[1]].shares]).run()
     finally:
         await transport.close()
 

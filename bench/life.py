@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bench import audit
 from bench.contenders import AT_WORK
-from bench.converge import PATIENCE_SECONDS, is_ready, written
+from bench.converge import PATIENCE_SECONDS, is_ready, watching_load, written
 from bench.objects import key
 from bench.process import cpu_seconds
 from bench.witness import Tally, watching
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bench.cluster import Cluster
     from bench.contenders import Operator
-    from bench.objects import Subject
+    from bench.objects import Load
     from modelyard.core.objects import Stored
 
 EDITS = 100
@@ -95,7 +95,7 @@ class _Lookout:
             await self._seen.wait()
 
 
-async def edits(cluster: Cluster, subject: Subject, objects: int, *, in_peace: bool) -> Edits:
+async def edits(cluster: Cluster, load: Load, *, in_peace: bool) -> Edits:
     """Edit one object after another.
 
     In peace, each edit waits until the object before is Ready again. Otherwise it follows at once, while the cluster
@@ -103,13 +103,14 @@ async def edits(cluster: Cluster, subject: Subject, objects: int, *, in_peace: b
     """
     changed, ready = _Lookout(lambda _: True), _Lookout(is_ready)
     # The first change of a child costs more than later ones, so nobody is edited in both ways.
-    first, delays, resource = 0 if in_peace else EDITS, [], subject.kind.resource
-    async with watching(cluster.client, DEPLOYMENT, changed), watching(cluster.client, resource, ready):
+    first, delays, places = 0 if in_peace else EDITS, [], load.places
+    async with watching(cluster.client, DEPLOYMENT, changed), watching_load(cluster, load, ready):
         for number in range(EDITS):
-            where, mark = key((first + number) % objects), f"--edit={number}-{in_peace}"
+            subject, place = places[(first + number) % len(places)]
+            where, mark = key(subject, place), f"--edit={number}-{in_peace}"
             changed.expect(Key(where.namespace, where.name + subject.suffix), mark)
             ready.expect(where, mark)
-            await cluster.client.merge_patch(resource, where, subject.edit(mark))
+            await cluster.client.merge_patch(subject.kind.resource, where, subject.edit(mark))
             answered = time.perf_counter()
             await changed.seen()
             delays.append(max(0.0, changed.at - answered))
@@ -118,10 +119,10 @@ async def edits(cluster: Cluster, subject: Subject, objects: int, *, in_peace: b
     return Edits(p50=quantiles(delays, n=20)[9], p95=quantiles(delays, n=20)[18], worst=max(delays))
 
 
-async def all_ready(cluster: Cluster, operator: Operator, subject: Subject, objects: int) -> None:
+async def all_ready(cluster: Cluster, operator: Operator, load: Load) -> None:
     """Wait until every object is Ready, for what it was last told."""
-    tally = Tally(is_ready, objects)
-    async with watching(cluster.client, subject.kind.resource, tally):
+    tally = Tally(is_ready, load.total)
+    async with watching_load(cluster, load, tally):
         await tally.enough(PATIENCE_SECONDS, operator.check)
 
 

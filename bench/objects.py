@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from modelyard.core.resources import Key
 from modelyard.kinds.agent import AGENT
@@ -29,6 +31,8 @@ Json = dict[str, Any]
 NAMESPACE = "default"
 AT_ONCE = 16
 """How many requests are in flight, here and in the floor."""
+GROUPS: Final = 50
+"""How many groups the objects of a kind are divided into, by a label."""
 
 
 class Subject(Struct, frozen=True):
@@ -47,6 +51,42 @@ class Subject(Struct, frozen=True):
     """How many writes an object should cost from create to Ready: children, and one for each state that users see."""
     once: int = 0
     """How many writes serve all objects of a namespace together."""
+
+
+class Load(Struct, frozen=True):
+    """What is created together: subjects, and how many objects of each."""
+
+    parts: tuple[tuple[Subject, int], ...]
+
+    @property
+    def total(self) -> int:
+        """How many objects there are in all."""
+        return sum(count for _, count in self.parts)
+
+    @property
+    def writes(self) -> float:
+        """How many writes an object should cost, on average."""
+        return sum(subject.writes * count + subject.once for subject, count in self.parts) / self.total
+
+    @property
+    def places(self) -> list[tuple[Subject, int]]:
+        """Every object by its subject and number; subjects take turns."""
+        numbered = ((subject, number) for subject, count in self.parts for number in range(count))
+        return sorted(numbered, key=lambda place: place[1])
+
+
+class Mix(Struct, frozen=True):
+    """What a user may ask to measure: one subject, or several together."""
+
+    shares: tuple[tuple[Subject, int], ...]
+    """Subjects, each with its share of the objects."""
+    objects: int = 500
+    """How many objects, if the user does not say."""
+
+    def load(self, objects: int) -> Load:
+        """Return about so many objects, at least one of each subject."""
+        whole = sum(share for _, share in self.shares)
+        return Load(tuple((subject, max(1, round(objects * share / whole))) for subject, share in self.shares))
 
 
 MCPS = Subject(
@@ -135,34 +175,53 @@ GATEWAYS = Subject(
     edit=lambda mark: {"spec": {"providers": [{"name": "ollama", "env": [{"name": "MARK", "value": mark}]}]}},
     writes=6,
 )
+# In the stack a bot finds the agents of its group, and not those of all others.
+GROUP_BOTS = replace(
+    BOTS,
+    spec={
+        **BOTS.spec,
+        "a2a": {
+            "enabled": True,
+            "serviceDiscovery": {"enabled": True, "selector": {"matchLabels": {"group": "GROUP"}}},
+        },
+    },
+)
 SUBJECTS = {subject.name: subject for subject in (MCPS, AGENTS, BOTS, SERVICES, DEPLOYMENTS, ZERFOOS, GATEWAYS)}
+MIXES = {
+    **{name: Mix(((subject, 1),)) for name, subject in SUBJECTS.items()},
+    # Agents before the bots that find them, as in a file of a user.
+    "stack": Mix(((GATEWAYS, 6), (AGENTS, 6), (GROUP_BOTS, 1)), objects=650),
+}
 
 
-def key(number: int) -> Key:
-    """Return where an object is stored."""
-    return Key(NAMESPACE, f"bench-{number:04}")
+def key(subject: Subject, number: int) -> Key:
+    """Return where an object is stored. Its children have its name, so no two kinds may share one."""
+    return Key(NAMESPACE, f"{subject.name}-{number:04}")
 
 
 def manifests(subject: Subject, number: int) -> Iterator[tuple[Kind, Json]]:
     """Return an object and what it needs, as a user would write them, in the order of creation."""
     for kind, spec in (*subject.needs, (subject.kind, subject.spec)):
-        yield kind, _manifest(kind, spec, key(number))
+        yield kind, _manifest(kind, spec, key(subject, number), f"group-{number % GROUPS}")
 
 
-def _manifest(kind: Kind, spec: Json, where: Key) -> Json:
-    named = {
-        name: value.replace("NAME", where.name) if isinstance(value, str) else value for name, value in spec.items()
+def _manifest(kind: Kind, spec: Json, where: Key, group: str) -> Json:
+    named = msgspec.json.encode(spec).replace(b"NAME", where.name.encode()).replace(b"GROUP", group.encode())
+    return {
+        "apiVersion": kind.resource.api_version,
+        "kind": kind.resource.kind,
+        "metadata": {"namespace": where.namespace, "name": where.name, "labels": {"group": group}},
+        "spec": msgspec.json.decode(named),
     }
-    meta = {"namespace": where.namespace, "name": where.name}
-    return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": meta, "spec": named}
 
 
-async def create_all(client: Client, subject: Subject, count: int) -> None:
-    """Create so many objects."""
-    numbers = iter(range(count))
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(_create(client, subject, numbers))
+async def create_all(client: Client, load: Load) -> None:
+    """Create all objects, one subject after the other."""
+    for subject, count in load.parts:
+        numbers = iter(range(count))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(_create(client, subject, numbers))
 
 
 async def _create(client: Client, subject: Subject, numbers: Iterator[int]) -> None:

@@ -13,7 +13,7 @@ from bench import life
 from bench.cluster import fresh_cluster
 from bench.contenders import floor, operator
 from bench.converge import Run, converge, has_status, is_ready
-from bench.objects import Subject
+from bench.objects import Load, Mix
 from bench.report import Row
 
 if TYPE_CHECKING:
@@ -25,15 +25,16 @@ MEMORY_OBJECTS: Final = 1000
 class Options(Struct, frozen=True):
     """How big, how often and how long."""
 
-    subject: Subject
-    objects: int = 500
+    name: str
+    mix: Mix
+    objects: int
     pairs: int = 3
     rest: float = 60.0
 
     @property
-    def shared_writes(self) -> float:
-        """What one object bears of the writes that serve all of them."""
-        return self.subject.once / self.objects
+    def load(self) -> Load:
+        """The objects to create."""
+        return self.mix.load(self.objects)
 
 
 async def ready(options: Options) -> list[Row]:
@@ -49,9 +50,9 @@ async def ready(options: Options) -> list[Row]:
             "writes per object, create to Ready",
             per_object,
             floor=floor_writes,
-            goal=options.subject.writes + options.shared_writes,
+            goal=options.load.writes,
         ),
-        *(Row(f"  {name}", number / options.objects) for name, number in runs[-1].writes.items()),
+        *(Row(f"  {name}", number / options.load.total) for name, number in runs[-1].writes.items()),
         _middle("CPU, create to Ready", pairs, "cpu_seconds", "s"),
         _middle("RSS when all are Ready", pairs, "memory_mb", "MB"),
     ]
@@ -70,20 +71,23 @@ async def children(options: Options) -> list[Row]:
 
 async def lifetime(options: Options) -> list[Row]:
     """Rest, edits and a restart, one after the other on one cluster."""
-    subject, objects = options.subject, options.objects
+    load = options.load
     async with fresh_cluster(nodes=True) as cluster, operator(cluster) as contender:
-        await converge(cluster, contender, subject, objects, is_ready)
+        await converge(cluster, contender, load, is_ready)
+        before = await contender.questions()
         quiet = await life.rest(cluster, contender, options.rest)
-        _say(f"rest: {quiet}")
-        edited = await life.edits(cluster, subject, objects, in_peace=True)
+        asked = await contender.questions() - before
+        _say(f"rest: {quiet}, {asked} requests of checks")
+        edited = await life.edits(cluster, load, in_peace=True)
         _say(f"edits: {edited}")
-        hurried = await life.edits(cluster, subject, objects, in_peace=False)
+        hurried = await life.edits(cluster, load, in_peace=False)
         _say(f"edits, one upon the other: {hurried}")
-        await life.all_ready(cluster, contender, subject, objects)
-        again = await life.restart(cluster, contender, objects)
+        await life.all_ready(cluster, contender, load)
+        again = await life.restart(cluster, contender, load.total)
         _say(f"restart: {again}")
     return [
         Row(f"writes in {options.rest:.0f} s at rest", sum(quiet.writes.values()), goal=0.0),
+        Row("requests of checks meanwhile, per object", asked / load.total),
         Row("CPU at rest, questions going on", quiet.cpu_percent, unit="%"),
         Row("edit to Deployment, p50", edited.p50 * 1000, unit="ms", goal=50.0),
         Row("edit to Deployment, p95", edited.p95 * 1000, unit="ms", goal=250.0),
@@ -99,7 +103,7 @@ async def lifetime(options: Options) -> list[Row]:
 async def memory(options: Options) -> list[Row]:
     """Memory with many objects, whatever the number for the other sections is."""
     async with fresh_cluster(nodes=True) as cluster, operator(cluster) as contender:
-        run = await converge(cluster, contender, options.subject, MEMORY_OBJECTS, is_ready)
+        run = await converge(cluster, contender, options.mix.load(MEMORY_OBJECTS), is_ready)
     _say(f"memory: {run}")
     return [
         Row(f"RSS with {MEMORY_OBJECTS} objects", run.memory_mb, unit="MB", goal=150.0),
@@ -116,12 +120,12 @@ SECTIONS: Final[dict[str, Callable[[Options], Awaitable[list[Row]]]]] = {
 
 
 async def _pair(options: Options, *, nodes: bool) -> tuple[Run, Run]:
-    done, subject, objects = is_ready if nodes else has_status, options.subject, options.objects
-    async with fresh_cluster(nodes=nodes) as cluster, floor(cluster, subject) as bare:
-        least = await converge(cluster, bare, subject, objects, done)
+    done, load = is_ready if nodes else has_status, options.load
+    async with fresh_cluster(nodes=nodes) as cluster, floor(cluster, options.name) as bare:
+        least = await converge(cluster, bare, load, done)
     _say(f"floor: {least}")
     async with fresh_cluster(nodes=nodes) as cluster, operator(cluster) as contender:
-        mine = await converge(cluster, contender, subject, objects, done)
+        mine = await converge(cluster, contender, load, done)
     _say(f"operator: {mine}")
     return mine, least
 

@@ -6,12 +6,13 @@ import asyncio
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from modelyard.kube.watch import Target, follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Key, Resource
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _SYNC_SECONDS = 30.0
 _CHECK_SECONDS = 1.0
+
+
+def longest_pause(visits: Iterable[Sequence[float]], since: float) -> float:
+    """Return the longest time between two visits of one server that both came after a moment, in seconds."""
+    return max(later - earlier for times in visits for earlier, later in pairwise(times) if earlier > since)
 
 
 class Tally:

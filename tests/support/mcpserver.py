@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _SERVICE_SUFFIX = ".svc.cluster.local"
+CALLS_PATH = "/calls"
+"""Where the server says how many calls it has had, if it is asked by no name of a Service."""
 _CARD_PATH = "/.well-known/agent-card.json"
 _TOO_OLD = "1999-01-01"
 
@@ -119,6 +121,8 @@ class McpServers:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         name = _name(request)
+        if name == CALLS_PATH:
+            return web.json_response(sum(self.calls.values()))
         behaviour = self._behaviours.get(name, self._default)
         message: Json = msgspec.json.decode(await request.read()) if request.method == "POST" else {}
         self.calls[name, message.get("method", request.method)] += 1
