@@ -25,7 +25,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD, SECRET, Key, Resource
 from modelyard.core.times import timestamp
 from modelyard.kinds import served
-from modelyard.kinds.contract import Asked, Every, Kind, Lookup, Object, Owned, Read, Seen
+from modelyard.kinds.contract import Asked, Every, Kind, Lookup, Named, Object, Owned, Read, Seen
 from modelyard.kinds.decode import decode
 from modelyard.kinds.gather import Gathering
 from modelyard.runtime.apply import full_body, with_owner
@@ -103,6 +103,8 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     """What the administrator decided, with the field names of `core/policy.py`."""
     unserved: tuple[str, ...] = ()
     """Optional kinds of children that the API server does not serve."""
+    forbidden: tuple[str, ...] = ()
+    """Namespaces whose Secrets and ConfigMaps the operator may not read."""
     unrestricted: bool = False
     """Whether the user asks for pods that Pod Security `restricted` does not allow."""
 
@@ -185,7 +187,10 @@ def _look(kind: Kind, obj: Object[Any], world: dict[Resource, Cache], case: Case
     unserved = frozenset(resource for resource in world if resource.optional and resource.kind in case.unserved)
     reading = Gathering(kind, obj, Seen(NOW, case.policy, unserved=unserved))
     for read in reading:
-        reading.found(read, _find(kind, obj, world, read))
+        if isinstance(read, Named) and read.resource.by_name and read.namespace in case.forbidden:
+            reading.refused(read)
+        else:
+            reading.found(read, _find(kind, obj, world, read))
     return reading
 
 

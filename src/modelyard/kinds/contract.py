@@ -118,6 +118,8 @@ class Seen(Struct, frozen=True):
     """The results, known so far, of the calls that the last plan named."""
     unserved: frozenset[Resource] = frozenset()
     """Optional resources that the API server does not serve."""
+    forbidden: frozenset[Named] = frozenset()
+    """Reads of other namespaces that the API server refuses to the operator. They find nothing."""
     gathering: bool = False
     """Whether `reads` is still being asked. What it has not named yet is empty meanwhile, and an error afterwards."""
 

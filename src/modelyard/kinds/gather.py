@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from modelyard.core.checks import Answer
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
-    from modelyard.kinds.contract import Kind, Lookup, Object, Read, Seen
+    from modelyard.kinds.contract import Kind, Lookup, Named, Object, Read, Seen
 
 ROUNDS: Final = 3
 
@@ -60,6 +60,11 @@ class Gathering:
         """Record what a read found; an empty mapping: nothing."""
         kept: Mapping[Key, Any] = _facets(read, items) if isinstance(read, Every) else items
         self._seen = structs.replace(self._seen, found={**self._seen.found, read: kept})
+
+    def refused(self, read: Named) -> None:
+        """Record that the operator may not make a read of another namespace."""
+        self._seen = structs.replace(self._seen, forbidden=self._seen.forbidden | {read})
+        self.found(read, {})
 
     @property
     def asked(self) -> list[Asked]:

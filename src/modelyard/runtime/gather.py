@@ -18,7 +18,7 @@ from modelyard.core.objects import Stored
 from modelyard.core.resources import SECRET, Key, Resource
 from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.gather import Gathering
-from modelyard.kube.errors import NotFound
+from modelyard.kube.errors import Forbidden, NotFound
 from modelyard.runtime.cache import OwnerKey
 from modelyard.runtime.dependents import Item, matches
 
@@ -74,7 +74,14 @@ class Gatherer:
                 # Recorded before the GET is awaited: a cached object that was read before it may change meanwhile, and
                 # the change would wake only the readers that are recorded.
                 self._dependents.extend(item, reading.reads)
-            reading.found(read, await self._find(item, obj, read))
+            try:
+                reading.found(read, await self._find(item, obj, read))
+            except Forbidden:
+                # An object names what it needs in its own namespace. What it reads in another one was named there:
+                # raised, a right that is missing there would hold up this object.
+                if not (isinstance(read, Named) and read.namespace):
+                    raise
+                reading.refused(read)
         self._dependents.record(item, reading.reads)
         answers = self._checks.look(item, [asked.check for asked in reading.asked])
         return reading.seen({asked: answers[asked.check] for asked in reading.asked if asked.check in answers})

@@ -40,6 +40,8 @@ class OrchestratorDecision(Struct, frozen=True):
     """The gateway that the bot asks."""
     stopped: Problem | None
     """Why no pod may run; None: one should."""
+    uncompared: tuple[str, ...] = ()
+    """Older bots of other namespaces whose tokens the operator may not read."""
 
 
 def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDecision:
@@ -60,6 +62,7 @@ def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDe
         files=tuple(files),
         gateway=find_gateway(spec, seen),
         stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen),
+        uncompared=tuple(rivals.uncompared(orchestrator, seen)),
     )
 
 

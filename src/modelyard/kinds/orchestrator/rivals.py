@@ -86,6 +86,13 @@ def rival(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Problem | None:
     )
 
 
+def uncompared(orchestrator: Object[OrchestratorSpec], seen: Seen) -> list[str]:
+    """Return the names of older Orchestrators whose token the operator may not read, sorted."""
+    own, home = bot_of(orchestrator.meta, orchestrator.spec), orchestrator.meta.namespace
+    older = elders(own, seen) if own else []
+    return sorted(elder.name_for(home) for elder in older if elder.token_for(home).read in seen.forbidden)
+
+
 def _same_token(one: Bot, other: Bot, home: str, seen: Seen) -> bool:
     if one.token == other.token_for(home):
         return True

@@ -25,6 +25,7 @@ _ONE_COLLECTOR: Final = "the CLI sends to one collector over HTTP, and serves no
 
 _GRPC: Final = "grpc"
 _DEAF: Final = "; it answers no user until spec.channels.telegram.allowedUsersSecretRef names some"
+_MOST_NAMED: Final = 3
 _ALLOWED_USERS: Final = "INFER_CHANNELS_TELEGRAM_ALLOWED_USERS"
 
 
@@ -111,7 +112,16 @@ def overall(
         return failing("Ready", problem)
     if not rollout.complete or rollout.wanted == 0:
         return condition("Ready", False, Reason(pod.reason), pod.message)
-    return condition("Ready", True, Reason.READY, f"the bot runs{_DEAF if is_deaf(spec) else ''}")
+    remarks = f"{_DEAF if is_deaf(spec) else ''}{_not_compared(decision.uncompared)}"
+    return condition("Ready", True, Reason.READY, f"the bot runs{remarks}")
+
+
+def _not_compared(bots: tuple[str, ...]) -> str:
+    """Return a remark about bots that may have the same token; empty: there are none."""
+    if not bots:
+        return ""
+    named = f"{', '.join(bots[:_MOST_NAMED])}{' and others' if len(bots) > _MOST_NAMED else ''}"
+    return f"; whether {named} has the same token is not known, as the operator may not read Secrets there"
 
 
 def is_deaf(spec: OrchestratorSpec) -> bool:
