@@ -73,6 +73,33 @@ def test_pressure_follows_what_is_available(available: float | None, pressure: P
     assert pressure_of(available) is pressure
 
 
+@pytest.mark.parametrize(
+    ("before", "available", "pressure"),
+    [
+        (Pressure.WARNING, 0.21, Pressure.WARNING),
+        (Pressure.WARNING, 0.25, Pressure.NORMAL),
+        (Pressure.WARNING, 0.11, Pressure.WARNING),
+        (Pressure.CRITICAL, 0.11, Pressure.CRITICAL),
+        (Pressure.CRITICAL, 0.16, Pressure.WARNING),
+        (Pressure.CRITICAL, 0.24, Pressure.WARNING),
+        (Pressure.CRITICAL, 0.25, Pressure.NORMAL),
+        (Pressure.CRITICAL, None, Pressure.NORMAL),
+    ],
+)
+def test_pressure_is_over_when_there_is_clearly_more_memory(
+    before: Pressure, available: float | None, pressure: Pressure
+) -> None:
+    assert pressure_of(available, before) is pressure
+
+
+def test_memory_that_wavers_about_a_limit_changes_the_pressure_once() -> None:
+    level, seen = Pressure.NORMAL, []
+    for available in (0.21, 0.19, 0.21, 0.19, 0.22, 0.18, 0.2):
+        level = pressure_of(available, level)
+        seen.append(level)
+    assert seen == [Pressure.NORMAL, *[Pressure.WARNING] * 6]
+
+
 def test_the_memory_that_macos_can_give_back_counts_as_available() -> None:
     assert vm_stat_available(VM_STAT) == 127_000 * 16_384
     assert vm_stat_available("no such program") is None

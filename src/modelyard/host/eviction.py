@@ -50,7 +50,7 @@ class MemoryWatch:
     async def look(self) -> None:
         """Measure once: evict a model when memory is critical, and let one return when there is enough again."""
         available = await self._available()
-        before, self.pressure = self.pressure, pressure_of(available)
+        before, self.pressure = self.pressure, pressure_of(available, self.pressure)
         if self.pressure is not before:
             _log.warning("memory pressure", level=self.pressure, available=available)
         if self.pressure is Pressure.CRITICAL and self._evicts:

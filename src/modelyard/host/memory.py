@@ -29,6 +29,8 @@ _OVERHEAD: Final = 512 * 2**20
 _PER_WEIGHT: Final = 1.2
 _WARNING: Final = 0.20
 _CRITICAL: Final = 0.10
+_MORE: Final = 0.05
+"""So much more has to be available before a level counts as over: each change is a write to the status of the host."""
 _ANSWER_SECONDS: Final = 10.0
 _MEMINFO: Final = Path("/proc/meminfo")
 _RECLAIMABLE: Final = ("Pages free", "Pages inactive", "Pages speculative", "Pages purgeable")
@@ -96,11 +98,15 @@ def need_of(weights: int) -> int:
     return int(weights * _PER_WEIGHT) + _OVERHEAD
 
 
-def pressure_of(available: float | None) -> Pressure:
+def pressure_of(available: float | None, before: Pressure = Pressure.NORMAL) -> Pressure:
     """Return the pressure of a machine of whose memory this fraction is available; None: the system does not tell."""
-    if available is None or available >= _WARNING:
+    if available is None:
         return Pressure.NORMAL
-    return Pressure.WARNING if available >= _CRITICAL else Pressure.CRITICAL
+    if available < _CRITICAL + (_MORE if before is Pressure.CRITICAL else 0):
+        return Pressure.CRITICAL
+    return (
+        Pressure.WARNING if available < _WARNING + (_MORE if before is not Pressure.NORMAL else 0) else Pressure.NORMAL
+    )
 
 
 async def measure_capacity(budget: int | None) -> Capacity:
