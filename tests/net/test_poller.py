@@ -39,12 +39,11 @@ def card(name: str) -> AgentCard:
 
 
 class VirtualClock:
-    """Time that passes only when a test says so. One poller waits on it."""
+    """Time that passes only when a test says so. One poller waits on it, and its pulse."""
 
     def __init__(self) -> None:
         self.time = 0.0
-        self._alarm = asyncio.Event()
-        self._until = inf
+        self._alarms: dict[asyncio.Event, float] = {}
 
     def now(self) -> float:
         return self.time
@@ -53,9 +52,21 @@ class VirtualClock:
         return 0.5
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
-        self._alarm, self._until = event, inf if seconds is None else self.time + seconds
-        await event.wait()
-        self._until = inf
+        self._alarms[event] = inf if seconds is None else self.time + seconds
+        try:
+            await event.wait()
+        finally:
+            del self._alarms[event]
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass during which nothing of the process runs: what was due meanwhile is due now."""
+        self.time += seconds
+        self._ring()
+
+    def _ring(self) -> None:
+        for alarm, until in self._alarms.items():
+            if until <= self.time:
+                alarm.set()
 
     async def settle(self) -> None:
         """Let everything run that can run without time passing."""
@@ -64,9 +75,9 @@ class VirtualClock:
 
     async def pass_until(self, end: float) -> None:
         await self.settle()
-        while self._until <= end:
-            self.time = max(self.time, self._until)
-            self._alarm.set()
+        while (soonest := min(self._alarms.values(), default=inf)) <= end:
+            self.time = max(self.time, soonest)
+            self._ring()
             await self.settle()
         self.time = end
 
@@ -113,6 +124,15 @@ class Network:
         end = self._clock.time + self.limit
         while self._clock.time < end:
             await asyncio.sleep(0)
+
+    def fall_silent(self, *names: str) -> None:
+        """Have servers hang until they are given up, which is a bad answer."""
+        self.hangs.update(names)
+        self.answers.update(dict.fromkeys(names, BAD))
+
+    def recover(self, *names: str) -> None:
+        self.hangs.difference_update(names)
+        self.answers.update(dict.fromkeys(names, GOOD))
 
     def times(self, name: str) -> list[float]:
         return [when for when, asked in self.asked if asked == name]
@@ -194,6 +214,59 @@ async def test_a_server_that_flaps_for_an_hour_wakes_its_reader_rarely(world: Wo
         world.network.answers["a"] = GOOD if second // 10 % 2 else BAD
         await world.clock.pass_until(float(second))
     assert len(world.woken) <= 3600 / 30 + 2
+
+
+async def test_what_fails_while_our_own_process_stands_still_does_not_count(world: World) -> None:
+    names = [f"server-{number}" for number in range(10)]
+    world.network.limit = 3.0
+    for name in names:
+        world.poller.look(name, [check(name, every=5.0)])
+    await world.clock.pass_until(60)
+    woken = len(world.woken)
+    # Their answers are there before their time is up, but are not read before.
+    world.network.fall_silent(*names)
+    for _ in range(4):
+        await world.clock.pass_until(world.clock.time + 2)
+        world.clock.stand_still(15)
+        await world.clock.settle()
+    world.network.recover(*names)
+    await world.clock.pass_until(200)
+    assert world.woken[woken:] == []
+
+
+async def test_what_fails_while_our_own_process_hardly_runs_does_not_count(world: World) -> None:
+    world.network.limit = 3.0
+    world.poller.look("reader", [check("a", every=5.0)])
+    await world.clock.pass_until(1)
+    world.network.fall_silent("a")
+    for _ in range(100):
+        world.clock.stand_still(1.0)
+        await world.clock.settle()
+    assert len(world.woken) == 1
+    assert len(world.network.times("a")) > 10
+
+
+async def test_a_server_that_is_silent_after_our_process_stood_still_is_reported(world: World) -> None:
+    world.network.limit = 3.0
+    world.poller.look("reader", [check("a", every=5.0)])
+    await world.clock.pass_until(1)
+    world.network.fall_silent("a")
+    await world.clock.pass_until(6)
+    world.clock.stand_still(15)
+    await world.clock.pass_until(36)
+    assert [when for when, _ in world.woken[1:]] == [pytest.approx(22 + 3 + 1 + 3 + 2 + 3, abs=1)]
+
+
+async def test_that_the_api_server_has_no_secret_for_us_is_no_answer_of_the_server(world: World) -> None:
+    world.poller.look("reader", [check("a", every=5.0)])
+    await world.clock.pass_until(1)
+    world.network.answers["a"] = Answer(False, Reason.API_UNAVAILABLE, "the Secret cannot be read at the moment")
+    await world.clock.pass_until(100)
+    assert len(world.woken) == 1
+    world.network.answers["b"] = world.network.answers["a"]
+    world.poller.look("another", [check("b", every=5.0)])
+    await world.clock.pass_until(120)
+    assert world.poller.known("another") == {check("b", every=5.0): world.network.answers["a"]}
 
 
 async def test_two_readers_share_one_check_and_both_are_woken(world: World) -> None:
@@ -437,6 +510,7 @@ async def test_a_thousand_checks_at_rest_cost_little(world: World) -> None:
         world.poller.look(number, [check(f"server-{number}")])
     for _ in range(20):
         await world.clock.settle()
+    await world.clock.pass_until(1)
     tasks, before = len(asyncio.all_tasks()), time.process_time()
     await world.clock.pass_until(29.9)
     assert len(asyncio.all_tasks()) == tasks

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from modelyard.core.backoff import doubled
 from modelyard.core.checks import Answer
+from modelyard.core.reasons import Reason
 
 BAD_IN_A_ROW: Final = 3
 """How many bad answers in a row it takes to replace a good one, or to be the first answer that counts."""
@@ -37,6 +38,9 @@ class Hysteresis(Struct, frozen=True):
 
     def after(self, answer: Answer, now: float) -> Hysteresis:
         """Return the state after this answer."""
+        if self.answer is not None and answer.reason is Reason.API_UNAVAILABLE:
+            # The server was not even asked: the API server did not give out what to ask it with.
+            return self
         bad = 0 if answer.ok else self.bad + 1
         if self.answer is None and not answer.ok and bad < BAD_IN_A_ROW:
             # A Service takes a moment until its endpoints hold pods that have just become ready.

@@ -5,8 +5,9 @@ of check. Its counterpart is the kubelet's prober, for servers that no kubelet p
 
 - `look` never waits: it returns the answers known so far.
 - A check is polled while at least one reader names it, once for all its readers.
-- At rest there is one task and one timer, however many checks there are. A check has a task only while it is open.
+- At rest there are two tasks and one timer, however many checks there are. A check has a task only while it is open.
 - `hysteresis` decides which answers count; the answerers have time limits of their own.
+- A check that fails while this process does not get to run is made again: the failure is our own.
 
 A second one makes the calls of plans. There `attempts` takes the place of `hysteresis`: made until it succeeds.
 """
@@ -32,6 +33,7 @@ from modelyard.core.fair_queue import FairQueue
 from modelyard.core.reasons import Reason
 from modelyard.net.attempts import Attempts
 from modelyard.net.hysteresis import Hysteresis
+from modelyard.net.pulse import Pulse
 
 Belief = Hysteresis | Attempts
 """What is believed of the latest answers to a check, or of the attempts at a call."""
@@ -48,6 +50,8 @@ MAX_OPEN_PER_LANE: Final = MAX_OPEN // 4
 """How many of these one lane may have. Without it, a namespace whose servers all hang would hold up the others."""
 
 _INTERRUPTED_SECONDS: Final = 1.0
+_LOST_SHARE: Final = 1 / 3
+"""A bad answer does not count if our process did not get to run for so much of the time that it took."""
 _OUTSET: Final = Hysteresis()
 _KEPT: Final = 64
 _BROKEN: Final = Answer(
@@ -132,6 +136,7 @@ class Poller:
         self._open_in: Counter[Hashable] = Counter()
         self._waiting: FairQueue[_Polled] = FairQueue(lambda polled: polled.lane)
         self._news = asyncio.Event()
+        self._pulse = Pulse(self._clock)
 
     def look(self, reader: Hashable, checks: Collection[Check]) -> dict[Check, Answer]:
         """Return the answers known so far, and poll exactly these checks for the reader from now on.
@@ -161,6 +166,7 @@ class Poller:
     async def run(self) -> None:
         """Poll until cancelled. Checks that are open then are polled again by the next run."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._pulse.run())
             while True:
                 self._news.clear()
                 self._start_due(group)
@@ -211,6 +217,7 @@ class Poller:
     def _start(self, polled: _Polled, group: asyncio.TaskGroup, now: float) -> None:
         polled.task = group.create_task(self._poll(polled))
         self._open[polled.task] = now
+        self._pulse.want(True)
         self._open_in[polled.lane] += 1
         # A task that is cancelled before its first step runs no code of its own, not even a `finally`. Without the
         # callback its place would never be free again.
@@ -232,8 +239,13 @@ class Poller:
         return min(when for when in turns_to_waiting if when > now) - now
 
     async def _poll(self, polled: _Polled) -> None:
+        began, lost = self._clock.now(), self._pulse.lost()
         answer = await self._answer(polled.check)
         now, before = self._clock.now(), polled.belief
+        if not answer.ok and self._pulse.lost() - lost > _LOST_SHARE * (now - began):
+            _log.info("a failed check does not count, because the operator did not get to run", reason=answer.reason)
+            self._schedule(polled, now + _INTERRUPTED_SECONDS)
+            return
         polled.belief = before.after(answer, now)
         pause = polled.belief.pause(polled.check.every, now, self._clock.random())
         if pause < inf:
@@ -254,6 +266,7 @@ class Poller:
     def _ended(self, polled: _Polled, task: asyncio.Task[None]) -> None:
         polled.task = None
         del self._open[task]
+        self._pulse.want(bool(self._open))
         self._open_in[polled.lane] -= 1
         if not self._open_in[polled.lane]:
             del self._open_in[polled.lane]
