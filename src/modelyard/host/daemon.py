@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,7 @@ from aiohttp import web
 
 from modelyard.core.errors import ModelyardError
 from modelyard.host.access import Access, make_token, read_token
+from modelyard.host.certificate import Certificate
 from modelyard.host.engines import read_customs
 from modelyard.host.eviction import MemoryWatch
 from modelyard.host.memory import MemoryLedger, measure_available, measure_capacity
@@ -34,7 +34,7 @@ from modelyard.local.node.process.reaper_process import exclusive_state
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from modelyard.host.settings import HostSettings, Tls
+    from modelyard.host.settings import HostSettings
 
 _TAKE_OVER_SECONDS: Final = 30.0
 """How long the reaper of a daemon that was killed may take."""
@@ -120,7 +120,7 @@ async def _listening(settings: HostSettings, routes: Routes, hurry: asyncio.Even
 
 async def _listen(runner: web.AppRunner, settings: HostSettings) -> None:
     try:
-        context = _context(settings.tls) if settings.tls else None
+        context = Certificate(settings.tls).context if settings.tls else None
         await web.TCPSite(runner, settings.host, settings.port, ssl_context=context).start()
     except OSError as error:
         raise CannotListen(f"cannot serve at {settings.host}:{settings.port}: {error}") from error
@@ -128,10 +128,3 @@ async def _listen(runner: web.AppRunner, settings: HostSettings) -> None:
     record = HostRecord(port, str(settings.token.absolute()), settings.only_address, is_tls=context is not None)
     write_host_record(settings.state, record)
     _log.info("serving", host=settings.host, port=port, tls=context is not None, state=str(settings.state))
-
-
-def _context(tls: Tls) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(tls.certificate, tls.key)
-    return context
