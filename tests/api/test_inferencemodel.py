@@ -96,6 +96,9 @@ async def test_a_model_on_one_host_becomes_ready_and_is_unloaded_when_it_goes(
     await admin.delete(MODELS.path(namespace, "qwen"))
     await until_gone(recorder, MODELS, namespace, "qwen")
     assert (daemon.asked, daemon.models) == (["load org/qwen", "unload org/qwen"], {})
+    # Not by garbage collection, which would come to it later: the next to need the name need not wait.
+    for path in (SERVICE.path(namespace, "qwen"), ENDPOINT_SLICE.path(namespace, slice_name(port=daemon.port))):
+        assert not await admin.answers(path)
     await admin.delete(HOSTS.path(namespace, "studio"))
     await until_gone(recorder, HOSTS, namespace, "studio")
 

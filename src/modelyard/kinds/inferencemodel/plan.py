@@ -42,11 +42,15 @@ def plan(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> P
 
 
 def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> Plan:
-    """Return what is left to do before the object may go; empty: all is unloaded, or waiting has taken too long."""
+    """Return what is left to do before the object may go; empty: all is unloaded, or given up, and children are gone.
+
+    They go last, so that requests end at endpoints that exist, and before the object does: garbage collection takes
+    its time, and what has the name of the Service next would wait for it.
+    """
     since = datetime.fromisoformat(model.meta.deletion_timestamp or seen.now.isoformat())
     left = LEAVE_SECONDS - (seen.now - since).total_seconds()
     if left <= 0 or not decision.memory.pending_unloads:
-        return Plan()
+        return Plan(delete=tuple(one.ref for one in _children(seen) if not one.meta.deleting))
     later = decision.requeue_after
     wanted = slices(model, endpoints(decision, families(seen.one(Owned(SERVICE)))))
     present = {one.meta.name for one in seen.all(Owned(ENDPOINT_SLICE))}
@@ -62,6 +66,10 @@ def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) 
 def _next_look(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> RequeueAfter | None:
     waits = [decision.requeue_after, _FOREIGN if has_foreign_endpoints(model, seen) else None]
     return min(filter(None, waits), key=lambda wait: wait.seconds, default=None)
+
+
+def _children(seen: Seen) -> tuple[Stored, ...]:
+    return (*seen.all(Owned(SERVICE)), *seen.all(Owned(ENDPOINT_SLICE)))
 
 
 def _is_headless(stored: Stored) -> bool:

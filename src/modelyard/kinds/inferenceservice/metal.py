@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, stored_condition
 from modelyard.core.plan import Replicas
 from modelyard.core.reasons import PROBLEMS, Reason
-from modelyard.core.resources import SERVICE
-from modelyard.core.selectors import Selector
 from modelyard.core.source import Claim, redacted
-from modelyard.kinds.contract import Every, Owned
+from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice import naming
 from modelyard.kinds.inferenceservice.metal_memory import asked_memory
@@ -25,11 +22,9 @@ from modelyard.kinds.shared import workloads
 from modelyard.kinds.shared.model_volumes import parsed_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from modelyard.core.objects import Json, Stored
     from modelyard.core.plan import Child, Outcome
-    from modelyard.kinds.contract import Object, Read, Seen
+    from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
     from modelyard.kinds.model.api import ModelSpec
     from modelyard.kinds.shared.model_references import Reference
@@ -48,14 +43,6 @@ _MORE_MEMORY: Final = "add a host with more memory, make room on one, or lower s
 def is_for_macs(model: ModelSpec | None) -> bool:
     """Whether a Model runs on machines outside the cluster; None: it does not exist, or does not decode."""
     return model is not None and model.hardware.accelerator is Accelerator.METAL
-
-
-def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
-    """Name the child, and a Service of an InferenceModel that has the name of ours."""
-    yield Owned(INFERENCE_MODEL)
-    yield _services(service)
-    if seen.every(_services(service)):
-        yield _alive(service)
 
 
 def source_problem(model: Reference) -> Problem | None:
@@ -92,38 +79,14 @@ def child(service: Object[InferenceServiceSpec], model: Reference) -> Child:
     return workloads.child(INFERENCE_MODEL, naming.service_name(name), labels, {"spec": body}, replicas)
 
 
-def leftover(service: Object[InferenceServiceSpec], seen: Seen) -> Problem | None:
-    """Return a problem while something of an earlier child has the names that pods need; None: nothing has.
+def leftover(seen: Seen) -> Problem | None:
+    """Return a problem while an earlier child has the name that the Service of pods needs; None: there is none.
 
-    A child that is deleted unloads its model first, and its Service goes after it.
+    A child that is deleted unloads its model first, and its Service goes before it does.
     """
-    if seen.one(Owned(INFERENCE_MODEL)):
-        return Problem(Reason.WAITING_FOR_CLEANUP, "the model is being unloaded from its hosts", _WAIT_FOR_HOSTS)
-    owners = set(seen.every(_services(service)).values())
-    if not owners or owners & set(seen.every(_alive(service)).values()):
+    if not seen.one(Owned(INFERENCE_MODEL)):
         return None
-    gone = f"the Service {naming.service_name(service.meta.name)} of the hosts is being deleted"
-    return Problem(Reason.WAITING_FOR_CLEANUP, gone, "wait; it takes seconds")
-
-
-def _services(service: Object[InferenceServiceSpec]) -> Every[str]:
-    """Return the read of Services that an InferenceModel of our child's name has, or has left behind."""
-    name = names.short(naming.service_name(service.meta.name))
-    labels = ((names.INSTANCE_LABEL, name), (names.KIND_LABEL, INFERENCE_MODEL.kind.lower()))
-    return Every(SERVICE, _owner, service.meta.namespace, Selector(labels))
-
-
-def _alive(service: Object[InferenceServiceSpec]) -> Every[str]:
-    """Return the read of the InferenceModels of a namespace, by their UIDs."""
-    return Every(INFERENCE_MODEL, _uid, service.meta.namespace)
-
-
-def _owner(service: Stored) -> str | None:
-    return service.meta.controller.uid if service.meta.controller else None
-
-
-def _uid(model: Stored) -> str:
-    return model.meta.uid
+    return Problem(Reason.WAITING_FOR_CLEANUP, "the model is being unloaded from its hosts", _WAIT_FOR_HOSTS)
 
 
 def facts(

@@ -42,7 +42,7 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
         return _on_hosts(service, seen, decision)
     if hosted := [one for one in seen.all(Owned(INFERENCE_MODEL)) if not one.meta.deleting]:
         return Plan(delete=tuple(one.ref for one in hosted), requeue_after=_MOVED)
-    if problem := metal.leftover(service, seen):
+    if problem := metal.leftover(seen):
         return Plan(blocked=problem)
     resolved = decision.pod
     assert resolved, "without a problem the pod is resolved"

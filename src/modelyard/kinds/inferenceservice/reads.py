@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.inferenceservice import gpu_queue, metal, naming
+from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
+from modelyard.kinds.inferenceservice import gpu_queue, naming
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.shared import fetch_progress, model_cache, model_volumes
 from modelyard.kinds.shared.model_references import draft_reference, model_reference
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
 def reads(service: Object[InferenceServiceSpec], seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status of a service depend on."""
-    for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD):
+    for resource in (DEPLOYMENT, SERVICE, AUTOSCALER, POD, INFERENCE_MODEL):
         yield Owned(resource)
-    yield from metal.reads(service, seen)
     yield Named(PRIORITY_CLASS, naming.priority_class(service.spec))
     for reference in (model_reference(service.spec, seen), draft_reference(service.spec, seen)):
         if reference:
