@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: one machine that is up with two services of two replicas each."""
+"""What the end-to-end tests share: a machine with two services of two replicas each, and one with a canary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
+from tests.e2e import zerfoo_server
 from tests.e2e.yards import Json, Yard, manifest, model, running_yard, service
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).parents[2]
+CANARY = ROOT / "examples" / "canary.yaml"
 GATEWAY_PROGRAM = f"""#!{sys.executable}
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -50,6 +53,22 @@ async def yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
         service("yard-green", replicas=2),
     )
     async with running_yard(folder / "state", "-f", file) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+async def zerfoo_yard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    """A machine with the example of a canary, on which a small server stands in for Zerfoo's image."""
+    folder = tmp_path_factory.mktemp("zerfoo")
+    rule = {
+        "image": "zerfoo/zerfoo",
+        "program": [sys.executable, zerfoo_server.__file__],
+        "hostFlag": "--host",
+        "portFlag": "--port",
+    }
+    images = folder / "images.yaml"
+    images.write_text(yaml.safe_dump({"images": [rule]}))
+    async with running_yard(folder / "state", "-f", CANARY, "--images", images) as running:
         yield running
 
 

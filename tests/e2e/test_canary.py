@@ -6,64 +6,36 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-import yaml
 
 from modelyard.kinds.shared.envoy_router import TRACK_HEADER
-from tests.e2e import zerfoo_server
-from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, condition, running_yard
+from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, condition, zerfoo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 Json = dict[str, Any]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "canary.yaml"
 KIND = "zerfooinferenceservice"
 CLIENTS = 50
 FEW_ERRORS = {"weight": 20, "duration": "10m", "maxErrorRate": "5%", "minRequests": 20}
 
 
 @pytest.fixture(scope="module")
-async def canaries(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
-    """A machine with the example, on which a small server stands in for Zerfoo's image.
-
-    The services of all tests start together, because each takes a while and next to no CPU.
-    """
-    folder = tmp_path_factory.mktemp("canaries")
-    rule = {
-        "image": "zerfoo/zerfoo",
-        "program": [sys.executable, zerfoo_server.__file__],
-        "hostFlag": "--host",
-        "portFlag": "--port",
-    }
-    images = folder / "images.yaml"
-    images.write_text(yaml.safe_dump({"images": [rule]}))
-    async with running_yard(folder / "state", "-f", EXAMPLE, "--images", images) as running:
-        await running.apply(
-            zerfoo("busy"),
-            zerfoo("hard", canary={"modelRef": "new", "weight": 50}),
-            zerfoo("unlucky", canary={"modelRef": "broken", "steps": [FEW_ERRORS], "promote": "Auto"}),
-            zerfoo("lucky"),
-        )
-        yield running
-
-
-def zerfoo(name: str, **spec: Any) -> Json:
-    check = {"path": "/healthz", "interval": "1s", "timeout": "1s"}
-    return {
-        "apiVersion": "modelyard.dev/v1alpha1",
-        "kind": "ZerfooInferenceService",
-        "metadata": {"name": name},
-        "spec": {"modelRef": "old", "replicas": 1, "healthCheck": check, **spec},
-    }
+async def canaries(zerfoo_yard: Yard) -> Yard:
+    """The machine with services for all tests, which start together: each takes a while and next to no CPU."""
+    await zerfoo_yard.apply(
+        zerfoo("busy"),
+        zerfoo("hard", canary={"modelRef": "new", "weight": 50}),
+        zerfoo("unlucky", canary={"modelRef": "broken", "steps": [FEW_ERRORS], "promote": "Auto"}),
+        zerfoo("lucky"),
+    )
+    return zerfoo_yard
 
 
 async def patch(yard: Yard, name: str, spec: str) -> None:

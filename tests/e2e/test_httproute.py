@@ -15,9 +15,8 @@ import pytest
 import yaml
 
 from modelyard.local.ports import free_ports
-from tests.e2e import zerfoo_server
-from tests.e2e.test_canary import KIND, patch, until_split, zerfoo
-from tests.e2e.yards import SECONDS, Yard, condition, manifest, running_yard
+from tests.e2e.test_canary import KIND, patch, until_split
+from tests.e2e.yards import SECONDS, Yard, condition, zerfoo
 from tests.support.gatewayapi import definitions
 
 if TYPE_CHECKING:
@@ -33,16 +32,10 @@ TRAEFIK = Path(sys.executable).with_name("traefik")
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[Yard]:
+async def machine(zerfoo_yard: Yard) -> Yard:
     """A machine that does not know Gateway API yet, with a service that has a route."""
-    program = [sys.executable, zerfoo_server.__file__]
-    rule = {"image": "zerfoo/zerfoo", "program": program, "hostFlag": "--host", "portFlag": "--port"}
-    images = tmp_path / "images.yaml"
-    images.write_text(yaml.safe_dump({"images": [rule]}))
-    route = {"parentRefs": [{"name": "public"}], "hostnames": [HOST]}
-    file = manifest(tmp_path / "chat.yaml", zerfoo("chat", route=route))
-    async with running_yard(tmp_path / "state", "-f", file, "--images", images) as running:
-        yield running
+    await zerfoo_yard.apply(zerfoo("routed", route={"parentRefs": [{"name": "public"}], "hostnames": [HOST]}))
+    return zerfoo_yard
 
 
 @asynccontextmanager
@@ -150,7 +143,7 @@ async def is_reached(session: aiohttp.ClientSession, port: int) -> bool:
 
 async def until_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
     async with asyncio.timeout(seconds):
-        return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "chat")
+        return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "routed")
 
 
 async def answers(port: int, number: int) -> Counter[str]:
@@ -184,13 +177,13 @@ async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(mac
         await check_routes_of_a_gateway(machine, port)
         await until_answered(port, "old")
         assert await answers(port, 50) == {"old": 50}
-        await patch(machine, "chat", '{"canary": {"modelRef": "new", "weight": 20}}')
-        await until_split(machine, "chat", 20)
+        await patch(machine, "routed", '{"canary": {"modelRef": "new", "weight": 20}}')
+        await until_split(machine, "routed", 20)
         await until_answered(port, "new")
         found = await answers(port, 1000)
         assert found.keys() == {"old", "new"}
         assert 0.17 <= found["new"] / 1000 <= 0.23
-        await patch(machine, "chat", '{"route": {"parentRefs": [{"name": "public", "sectionName": "none"}]}}')
+        await patch(machine, "routed", '{"route": {"parentRefs": [{"name": "public", "sectionName": "none"}]}}')
         await until_says(machine, "RouteNotAccepted")
     await machine.kubectl("delete", "--wait=false", *(word for file in files for word in ("-f", file)))
     body = await until_says(machine, "GatewayAPINotInstalled", NOTICED_SECONDS)

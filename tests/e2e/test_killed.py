@@ -29,35 +29,61 @@ PARTS = {
 }
 
 
-async def test_killed_while_it_starts_it_leaves_nothing_and_the_next_start_serves(tmp_path: Path) -> None:
-    yard = Yard(tmp_path / "state")
+@pytest.fixture(scope="module")
+async def robust(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
+    """A machine that serves, after four starts that were killed, each at another moment."""
+    yard = Yard(tmp_path_factory.mktemp("robust") / "state")
     for words in ("API server: starting", "definitions: starting", "node: starting", "InferenceService yard: Creating"):
         await yard.begin()
         await yard.until_said(words)
         assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
         await yard.until_nothing_runs()
     async with running_yard(yard.path) as last:
-        assert (await last.ask("yard")).startswith(NAMED["yard"])
+        yield last
 
 
-async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_lost_nothing(tmp_path: Path) -> None:
+async def test_killed_while_it_starts_it_leaves_nothing_and_the_next_start_serves(robust: Yard) -> None:
+    assert (await robust.ask("yard")).startswith(NAMED["yard"])
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(robust: Yard, part: str) -> None:
+    before = pid_of(robust, part)
+    assert before, "signal 9 to process 0 would end ourselves"
+    os.kill(before, signal.SIGKILL)
+    async with asyncio.timeout(SECONDS):
+        while pid_of(robust, part) in (0, before):
+            await asyncio.sleep(0.05)
+    assert (await robust.answer("yard")).startswith(NAMED["yard"])
+    assert (await robust.answer_at_door("yard")).startswith(NAMED["yard"])
+    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")
+    await robust.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "yard")
+    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=1")
+    await robust.until_ready("yard")
+    assert (await robust.answer("yard")).startswith(NAMED["yard"])
+
+
+async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_lost_nothing(robust: Yard) -> None:
     names = ("models,inferenceservices,deployments,services,pods,pvc", "-o", "jsonpath={.items[*].metadata.uid}")
-    yard = Yard(tmp_path / "state")
-    await yard.start()
-    await yard.kubectl("annotate", "inferenceservice", "yard", "written=last")
-    uids = await yard.kubectl("get", *names)
-    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
-    await yard.until_nothing_runs()
-    await yard.begin()
-    await never_ready_without_a_node(yard, "yard")
-    await yard.until_settled()
-    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
-    # The next start need not wait for what a killed one has left.
-    async with running_yard(yard.path) as again:
-        assert await again.kubectl("get", *names) == uids
-        note = "jsonpath={.metadata.annotations.written}"
-        assert await again.kubectl("get", "inferenceservice", "yard", "-o", note) == "last"
-        assert (await again.ask("yard")).startswith(NAMED["yard"])
+    await until_one_pod(robust, "yard")
+    await robust.kubectl("annotate", "inferenceservice", "yard", "written=last")
+    uids = await robust.kubectl("get", *names)
+    assert await robust.stop(signal.SIGKILL) == -signal.SIGKILL
+    await robust.until_nothing_runs()
+    await robust.begin()
+    await never_ready_without_a_node(robust, "yard")
+    await robust.until_settled()
+    assert await robust.kubectl("get", *names) == uids
+    note = "jsonpath={.metadata.annotations.written}"
+    assert await robust.kubectl("get", "inferenceservice", "yard", "-o", note) == "last"
+    assert (await robust.ask("yard")).startswith(NAMED["yard"])
+
+
+async def until_one_pod(yard: Yard, name: str) -> None:
+    """Wait until the pods of earlier tests have ended."""
+    async with asyncio.timeout(SECONDS):
+        while len(await yard.pods(name)) != 1:
+            await asyncio.sleep(0.2)
 
 
 async def never_ready_without_a_node(yard: Yard, name: str) -> None:
@@ -78,26 +104,21 @@ async def never_ready_without_a_node(yard: Yard, name: str) -> None:
 
 
 async def test_what_served_before_does_not_count_while_the_controllers_have_not_seen_this_start(
-    assets: Path, tmp_path: Path
+    robust: Yard, assets: Path, tmp_path: Path
 ) -> None:
-    yard = Yard(tmp_path / "state")
-    await yard.start()
-    assert await yard.stop(signal.SIGKILL) == -signal.SIGKILL
-    await yard.until_nothing_runs()
-    await yard.begin(KUBEBUILDER_ASSETS=str(held_up(assets, tmp_path / "programs", "kube-controller-manager")))
-    try:
-        await yard.until_said("operator: ready")
-        name = (await yard.pods("yard"))[0]["metadata"]["name"]
-        await yard.until(lambda body: condition(body)["status"] == "True", "pod", name)
-        await asyncio.sleep(1)
-        assert "curl" not in yard.output.read_text()
-        controllers = pid_of(yard, "kube-controller-manager")
-        assert controllers, "a signal to process 0 would be one to ourselves"
-        os.kill(controllers, signal.SIGCONT)
-        await yard.until_settled()
-        assert (await yard.ask("yard")).startswith(NAMED["yard"])
-    finally:
-        assert await yard.stop() == 0
+    assert await robust.stop(signal.SIGKILL) == -signal.SIGKILL
+    # The next start need not wait for what a killed one has left.
+    await robust.begin(KUBEBUILDER_ASSETS=str(held_up(assets, tmp_path / "programs", "kube-controller-manager")))
+    await robust.until_said("operator: ready")
+    name = (await robust.pods("yard"))[0]["metadata"]["name"]
+    await robust.until(lambda body: condition(body)["status"] == "True", "pod", name)
+    await asyncio.sleep(1)
+    assert "curl" not in robust.output.read_text()
+    controllers = pid_of(robust, "kube-controller-manager")
+    assert controllers, "a signal to process 0 would be one to ourselves"
+    os.kill(controllers, signal.SIGCONT)
+    await robust.until_settled()
+    assert (await robust.ask("yard")).startswith(NAMED["yard"])
 
 
 def held_up(assets: Path, folder: Path, program: str) -> Path:
@@ -109,29 +130,6 @@ def held_up(assets: Path, folder: Path, program: str) -> Path:
     (folder / program).write_text(f'#!/bin/sh\nkill -STOP $$\nexec {assets / program} "$@"\n')
     (folder / program).chmod(0o700)
     return folder
-
-
-@pytest.fixture(scope="module")
-async def robust(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Yard]:
-    async with running_yard(tmp_path_factory.mktemp("robust") / "state") as yard:
-        yield yard
-
-
-@pytest.mark.parametrize("part", PARTS)
-async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(robust: Yard, part: str) -> None:
-    before = pid_of(robust, part)
-    assert before, "signal 9 to process 0 would end ourselves"
-    os.kill(before, signal.SIGKILL)
-    async with asyncio.timeout(SECONDS):
-        while pid_of(robust, part) in (0, before):
-            await asyncio.sleep(0.05)
-    assert (await robust.answer("yard")).startswith(NAMED["yard"])
-    assert (await robust.answer_at_door("yard")).startswith(NAMED["yard"])
-    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")
-    await robust.until(lambda body: body["status"]["phase"] == "Stopped", "inferenceservice", "yard")
-    await robust.kubectl("scale", "inferenceservice/yard", "--replicas=1")
-    await robust.until_ready("yard")
-    assert (await robust.answer("yard")).startswith(NAMED["yard"])
 
 
 def pid_of(yard: Yard, part: str) -> int:

@@ -54,6 +54,17 @@ def service(name: str, of: str | None = None, **spec: Any) -> Json:
     }
 
 
+def zerfoo(name: str, **spec: Any) -> Json:
+    """A service of the kind that has canaries."""
+    check = {"path": "/healthz", "interval": "1s", "timeout": "1s"}
+    return {
+        "apiVersion": "modelyard.dev/v1alpha1",
+        "kind": "ZerfooInferenceService",
+        "metadata": {"name": name},
+        "spec": {"modelRef": "old", "replicas": 1, "healthCheck": check, **spec},
+    }
+
+
 def manifest(file: Path, *objects: Json) -> Path:
     file.write_text(yaml.safe_dump_all(objects))
     return file

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.local.cluster import Cluster, running_cluster
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from modelyard.local.cluster import Cluster
     from modelyard.local.raw_client import RawClient
 
 Json = dict[str, Any]
@@ -180,9 +178,10 @@ async def test_a_claim_is_bound_and_its_volume_goes_away_with_it(admin: RawClien
             await asyncio.sleep(0.05)
 
 
-async def test_pods_start_again_after_the_api_server_was_away(tmp_path: Path, assets: Path) -> None:
-    async with running_cluster(tmp_path, assets) as cluster:
-        await cluster.controlplane.kill_apiserver()
-        await cluster.controlplane.restart_apiserver()
-        status = await _started(cluster.controlplane.admin, "default", _pod("app"))
-        assert status["phase"] == "Running"
+async def test_pods_start_again_after_the_api_server_was_away(
+    cluster: Cluster, admin: RawClient, namespace: str
+) -> None:
+    await cluster.controlplane.kill_apiserver()
+    await cluster.controlplane.restart_apiserver()
+    status = await _started(admin, namespace, _pod("app"))
+    assert status["phase"] == "Running"
