@@ -12,20 +12,31 @@ from xdist.scheduler import LoadScopeScheduling
 _MOST: Final = 8
 """Each process starts a control plane of its own, which costs 10 s of CPU and 500 MB."""
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
-_ALONE: Final = tuple(f"tests/e2e/test_{name}.py" for name in ("killed", "fleet", "two_machines"))
-_LONGEST_FIRST: Final = ("e2e", "faults", "api", "local")
+_LONGEST_FIRST: Final = ("e2e", "faults", "api", "local", "host", "image", "page", "chart", "envoy", "weights")
+_E2E: Final = "tests/e2e/test_"
+_OF_ONE_MACHINE: Final = {
+    "the machine with a canary": tuple(f"{_E2E}{name}.py" for name in ("canary", "httproute")),
+    "a control plane without a node": tuple(
+        f"tests/local/node/{name}" for name in ("metrics/", "proxy/test_service_proxy.py", "server/", "storage/")
+    ),
+}
+"""What files share that it takes seconds to start, and the beginnings of their names."""
+_OWN_MACHINES: Final = tuple(f"{_E2E}{name}.py" for name in ("fleet", "killed", "stack", "two_machines", "walk"))
 
 
 class Shares(LoadScopeScheduling):
     """Hands out tests by file, because most fixtures that cost something are shared by a file.
 
-    Exceptions: `e2e` shares one machine that is up, but for the files that start machines of their own; and tests of
-    faults share nothing but the cluster.
+    Exceptions: files that share a machine stay together, as do those of `e2e` that start none of their own; and tests
+    of faults share nothing but the cluster.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         folder, file = folder_of(nodeid), nodeid.partition("::")[0]
-        if folder == "e2e" and file not in _ALONE:
+        for machine, files in _OF_ONE_MACHINE.items():
+            if file.startswith(files):
+                return machine
+        if folder == "e2e" and file not in _OWN_MACHINES:
             return folder
         return nodeid.partition("[")[0] if folder == "faults" else file
 
