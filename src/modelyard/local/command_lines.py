@@ -42,15 +42,25 @@ class Trust(Struct, frozen=True):
     identity: Keypair
 
 
-def etcd(program: Path, data: Path, client_port: int, peer_port: int, trust: Trust, *, durable: bool) -> list[str]:
+class EtcdPorts(Struct, frozen=True):
+    """Where etcd listens: for the API server, for HTTP, which it does not use, and for other replicas."""
+
+    client: int
+    http: int
+    peer: int
+
+
+def etcd(program: Path, data: Path, ports: EtcdPorts, trust: Trust, *, durable: bool) -> list[str]:
     """Return the command line of etcd. It accepts only clients with a certificate of its own authority."""
-    client, peer = f"https://127.0.0.1:{client_port}", f"https://127.0.0.1:{peer_port}"
+    client, http, peer = (f"https://127.0.0.1:{port}" for port in (ports.client, ports.http, ports.peer))
     certificate, key = trust.identity.certificate, trust.identity.key
     return [
         str(program),
         f"--data-dir={data}",
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
+        # Without a port of its own, HTTP shares that of gRPC, which then takes a way that costs half as much CPU again.
+        f"--listen-client-http-urls={http}",
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",

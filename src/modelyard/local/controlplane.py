@@ -62,7 +62,7 @@ class ControlPlane:
         self.assets = assets.resolve()
         self._logs = private_folder(self.folder / "logs")
         self._kubeconfigs = private_folder(self.folder / "kubeconfigs")
-        self._ports = keep_ports(self.folder / "ports.json", ("apiserver", "etcd", "etcd-peer"))
+        self._ports = keep_ports(self.folder / "ports.json", ("apiserver", "etcd", "etcd-http", "etcd-peer"))
         self._authority = Authority.open(self.folder / "pki", "modelyard")
         # One of its own: with a certificate of it, a client may act as any user of the API.
         self._front_proxy = Authority.open(self.folder / "pki" / "front-proxy", command_lines.FRONT_PROXY)
@@ -194,10 +194,9 @@ class ControlPlane:
         return Program(command, log=self._logs / f"{name}.log")
 
     def _etcd_program(self, *, durable: bool) -> Program:
-        data, ports = private_folder(self.folder / "etcd"), self._ports
-        command = command_lines.etcd(
-            self.assets / "etcd", data, ports["etcd"], ports["etcd-peer"], self._etcd_trust(), durable=durable
-        )
+        data, names = private_folder(self.folder / "etcd"), ("etcd", "etcd-http", "etcd-peer")
+        ports = command_lines.EtcdPorts(*(self._ports[name] for name in names))
+        command = command_lines.etcd(self.assets / "etcd", data, ports, self._etcd_trust(), durable=durable)
         return self._program(command)
 
     def _etcd_trust(self) -> command_lines.Trust:
