@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from modelyard.core.resources import SERVICE
-from modelyard.kinds import ALL
 from modelyard.local.ports import free_ports
-from tests.support.mcps import condition, create, until_ready
+from tests.support.mcps import create, until_ready
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, health, modelyard
 
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
     from tests.support.recorder import Recorder
-
-
-Json = dict[str, Any]
-
-ON_A_CLUSTER = sorted(path for path in (ROOT / "examples").glob("*.yaml") if "source: .." not in path.read_text())
-"""All examples but those with a file beside them, which are for one machine; tests/e2e runs these."""
 
 
 async def _until_leading(port: int) -> None:
@@ -79,31 +72,6 @@ async def test_run_for_one_namespace_needs_only_a_role_in_it(
     finally:
         process.terminate()
         await process.communicate()
-
-
-@pytest.mark.parametrize("example", ON_A_CLUSTER, ids=lambda path: path.name)
-async def test_every_example_is_accepted_and_its_pods_pass_restricted(
-    cluster: Cluster,
-    namespace: str,
-    recorder: Recorder,
-    installed: Path,
-    kubectl: Kubectl,
-    operator: object,
-    example: Path,
-) -> None:
-    resources = {kind.resource.kind: kind.resource for kind in ALL}
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    await cluster.controlplane.admin.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
-    await kubectl("apply", "-n", namespace, "-f", str(example))
-    for body in yaml.safe_load_all(example.read_text()):
-        if resource := resources.get(body["kind"]):
-            await recorder.wait_for(resource, namespace, body["metadata"]["name"], has_its_pods)
-
-
-def has_its_pods(item: Json | None) -> bool:
-    """Whether its pods were created, by what each kind says of them. One that waits for a GPU was, too."""
-    said = (condition(item, kind).get("status") for kind in ("Available", "PrimaryReady"))
-    return "True" in said or condition(item, "Ready").get("reason") == "Unschedulable"
 
 
 async def test_a_manifest_is_planned_without_a_cluster() -> None:

@@ -101,7 +101,10 @@ class RawClient:
             )
         except Unavailable as error:
             raise RawClientError(f"{method} {path}: no answer ({error})") from error
+        if response.status == accept:
+            # Of a kind that is not defined, the answer is no JSON.
+            return {}
         answer: dict[str, Any] = msgspec.json.decode(response.body)
-        if response.status < 300 or response.status == accept:
+        if response.status < 300:
             return answer
         raise RawClientError(f"{method} {path}: {response.status} {answer.get('message', '')}")
