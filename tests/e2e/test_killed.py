@@ -53,7 +53,7 @@ async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(ro
     os.kill(before, signal.SIGKILL)
     async with asyncio.timeout(SECONDS):
         while pid_of(robust, part) in (0, before):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
     assert (await robust.answer("yard")).startswith(NAMED["yard"])
     assert (await robust.answer_at_door("yard")).startswith(NAMED["yard"])
     await robust.kubectl("scale", "inferenceservice/yard", "--replicas=0")

@@ -180,7 +180,7 @@ class Yard:
         try:
             async with asyncio.timeout(SECONDS):
                 while not (body and holds(body)):
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.1)
                     with suppress(RawClientError):
                         body = await admin.get(path)
         except TimeoutError:
@@ -233,7 +233,7 @@ class Yard:
         try:
             async with asyncio.timeout(30):
                 while left := self.processes():
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.2)
         except TimeoutError:
             raise AssertionError(f"still there: {left}") from None
 
