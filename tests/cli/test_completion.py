@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +19,7 @@ from typer.testing import CliRunner
 from modelyard import __version__
 from modelyard.cli.main import complete_for_kubectl
 from modelyard.cli.verbs import COMPLETE, app
+from modelyard.local.kubeconfig import write_kubeconfig
 from tests.cli.running import examples, invoke
 
 if TYPE_CHECKING:
@@ -50,10 +54,59 @@ def test_the_script_for_bash_is_one_that_bash_reads() -> None:
         ("modelyard explain inferenceh", ["inferencehost/"]),
     ],
 )
-def test_verbs_and_kinds_are_completed(words: str, completed: list[str]) -> None:
-    environ = {COMPLETE: "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+def test_verbs_and_kinds_are_completed_without_a_cluster(words: str, completed: list[str]) -> None:
+    assert offered(words, None) == completed
+
+
+def offered(words: str, kubeconfig: Path | None, shell: str = "bash") -> list[str]:
+    """Return what a shell is told may stand in place of the last word."""
+    environ = {
+        COMPLETE: f"complete_{shell}",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "KUBECONFIG": str(kubeconfig) if kubeconfig else None,
+        "HOME": "/nonexistent",
+    }
     done = CliRunner().invoke(app, [], prog_name="modelyard", env=environ)
-    assert sorted(done.stdout.split()) == completed
+    assert (done.exit_code, done.stderr) == (0, "")
+    return sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("modelyard get -n tea", ["team"]),
+        ("modelyard get -n team isvc l", ["large"]),
+        ("modelyard get -n team models/t", ["models/tiny"]),
+        ("modelyard explain -n team inferenceservice/c", ["inferenceservice/chat"]),
+        ("modelyard explain -n team nothing/c", []),
+        ("modelyard get -n nowhere model t", []),
+    ],
+)
+async def test_names_of_the_cluster_are_completed(scene: Path, words: str, completed: list[str]) -> None:
+    assert await asyncio.to_thread(offered, words, scene) == completed
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+async def test_other_shells_are_offered_the_same_names(scene: Path, shell: str) -> None:
+    told = await asyncio.to_thread(offered, "modelyard get -n team model t", scene, shell)
+    assert any("tiny" in word for word in told)
+
+
+async def test_where_the_cluster_cannot_be_asked_nothing_is_offered(stranger: Path, elsewhere: Path) -> None:
+    for kubeconfig in (None, stranger, elsewhere):
+        assert await asyncio.to_thread(offered, "modelyard get -n te", kubeconfig) == []
+
+
+def test_a_cluster_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        silent = write_kubeconfig(tmp_path / "config", address, b"", {"token": "none"})
+        began = time.monotonic()
+        assert offered("modelyard get model t", silent) == []
+        assert time.monotonic() - began < 20
 
 
 def test_every_program_of_the_package_exists() -> None:

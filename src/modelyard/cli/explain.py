@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from modelyard.cli.completing import complete_target
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, say
 from modelyard.cluster.explain import explain_object, printed
-from modelyard.cluster.kind_names import complete_target, split_target
+from modelyard.cluster.kind_names import split_target
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from modelyard.cli.completing import complete_kind, complete_name
 from modelyard.cli.on_cluster import Context, Everywhere, Form, Kubeconfig, Namespace, on_cluster, remark, say
 from modelyard.cluster.get import get_figures, get_rows, printed
-from modelyard.cluster.kind_names import complete_kind, find_kind, find_kinds
+from modelyard.cluster.kind_names import find_kind, find_kinds
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place
 
@@ -28,7 +29,10 @@ def get(
             autocompletion=complete_kind,
         ),
     ] = "",
-    name: Annotated[list[str] | None, typer.Argument(help="Names of objects. Left out: all of the kind.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of objects. Left out: all of the kind.", autocompletion=complete_name),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     namespace: Namespace = "",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from modelyard.cli.completing import complete_namespace
 from modelyard.cluster.output import Output
 from modelyard.cluster.session import Place, connected
 
@@ -25,7 +26,13 @@ Kubeconfig = Annotated[
 ]
 Context = Annotated[str, typer.Option("--context", help="The context of the kubeconfig. Left out: the current one.")]
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", help="The namespace to look at. Left out: that of the context.")
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="The namespace to look at. Left out: that of the context.",
+        autocompletion=complete_namespace,
+    ),
 ]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look at all namespaces.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is deleted for good.")]

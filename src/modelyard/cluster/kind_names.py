@@ -29,7 +29,7 @@ def find_kind(word: str) -> Kind:
     """Return the kind that one word names."""
     found = _BY_NAME.get(word.lower())
     if found is None:
-        raise UnknownKind(f"there is no kind {word!r}{_meant(word)}; the kinds are {', '.join(_KNOWN)}")
+        raise UnknownKind(f"there is no kind {word!r}{_meant(word)}; the kinds are {', '.join(KNOWN)}")
     return found
 
 
@@ -39,16 +39,6 @@ def split_target(text: str) -> tuple[Kind, str]:
     if not slash or not name:
         raise UnknownKind(f"{text!r} is not KIND/NAME, such as model/tiny")
     return find_kind(kind), name
-
-
-def complete_kind(start: str) -> list[str]:
-    """Return the plurals that begin with a word, for the completion of shells."""
-    return [name for name in _KNOWN if name.startswith(start)]
-
-
-def complete_target(start: str) -> list[str]:
-    """Return the beginnings of KIND/NAME that begin with a word. Names are not completed: that takes a cluster."""
-    return [f"{kind.name}/" for kind in ALL if kind.name.startswith(start)]
 
 
 def _names(kind: Kind) -> tuple[str, ...]:
@@ -62,4 +52,5 @@ def _meant(word: str) -> str:
 
 
 _BY_NAME: Final = {name: kind for kind in ALL for name in _names(kind)}
-_KNOWN: Final = sorted(kind.resource.plural for kind in ALL)
+KNOWN: Final = sorted(kind.resource.plural for kind in ALL)
+"""The plurals of all kinds."""
