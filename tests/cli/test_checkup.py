@@ -60,7 +60,12 @@ def test_a_definition_is_that_of_this_version_whatever_its_descriptions_say() ->
 def test_the_operator_runs_this_version_or_another(image: str, ready: int, state: str) -> None:
     spec = {"replicas": 2, "template": {"spec": {"containers": [{"image": image}]}}}
     found = stored(DEPLOYMENT, "modelyard", spec=spec, status={"readyReplicas": ready})
-    assert checkup.operator(found, IMAGE).state == state
+    assert checkup.operator(found, IMAGE, is_one_machine=False).state == state
+
+
+def test_without_a_deployment_only_one_machine_has_an_operator() -> None:
+    assert checkup.operator(None, IMAGE, is_one_machine=False).state is State.WRONG
+    assert checkup.operator(None, IMAGE, is_one_machine=True).state is State.OK
 
 
 def lease(name: str, namespace: str = "modelyard-system", holder: str = "a", age: float = 5.0) -> Stored:

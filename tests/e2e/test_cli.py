@@ -22,6 +22,19 @@ async def test_a_model_is_asked_at_its_address_on_this_machine(yard: Yard) -> No
     assert said["figures"]["tokens"] > 1
 
 
+async def test_nothing_is_wrong_with_a_machine_that_is_up_and_its_own_manifests_change_nothing(
+    yard: Yard, tmp_path: Path
+) -> None:
+    kubeconfig = yard.folder.kubeconfig
+    examined = await run("doctor", "-o", "json", kubeconfig=kubeconfig)
+    wrong = [one for one in json.loads(examined.out)["findings"] if one["state"] == "wrong"]
+    assert (examined.code, wrong) == (0, [])
+    file = tmp_path / "model.yaml"
+    file.write_text(await yard.kubectl("get", "model", "yard", "-o", "yaml"))
+    planned = await run("plan", "-f", str(file), "--live", kubeconfig=kubeconfig)
+    assert (planned.code, planned.out, planned.err) == (0, "", "nothing would change\n")
+
+
 async def test_a_crash_is_explained_by_the_log_of_what_crashed(yard: Yard) -> None:
     await yard.apply(service("broken", "yard", extraArgs=["--no-such-flag"]))
     await yard.until(lambda body: condition(body).get("reason") == "CrashLoop", "inferenceservice", "broken")

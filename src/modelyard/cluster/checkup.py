@@ -98,11 +98,12 @@ def _told(value: Any) -> Any:
     return [_told(part) for part in value] if isinstance(value, list) else value
 
 
-def operator(deployment: Stored | None, image: str) -> Finding:
-    """Return whether the operator runs, and runs this version; None: it is not installed."""
+def operator(deployment: Stored | None, image: str, *, is_one_machine: bool) -> Finding:
+    """Return whether the operator runs, and runs this version; None: it has no Deployment."""
+    if deployment is None and is_one_machine:
+        return Finding("operator", State.OK, "it is a process of `modelyard up`")
     if deployment is None:
-        remedy = "run `modelyard install`, or ignore this on one machine"
-        return Finding("operator", State.WRONG, "there is no Deployment of the operator", remedy)
+        return Finding("operator", State.WRONG, "there is no Deployment of the operator", "run `modelyard install`")
     container = deployment.spec["template"]["spec"]["containers"][0]
     ready, wanted = int(deployment.status.get("readyReplicas", 0)), int(deployment.spec.get("replicas", 1))
     runs = str(container.get("image", ""))

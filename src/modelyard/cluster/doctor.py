@@ -10,6 +10,7 @@ import msgspec
 from modelyard.cluster import checkup
 from modelyard.cluster.checkup import Checkup, Finding, State
 from modelyard.cluster.failures import may_not
+from modelyard.cluster.operator import is_one_machine
 from modelyard.cluster.output import Output, encoded, table
 from modelyard.cluster.session import for_each
 from modelyard.core.image import IMAGE
@@ -82,7 +83,7 @@ async def _operator(session: Session) -> list[Finding]:
         found = await session.client.get(DEPLOYMENT, Key(rbac.NAMESPACE, rbac.NAME))
     except NotFound:
         found = None
-    return [checkup.operator(found, IMAGE)]
+    return [checkup.operator(found, IMAGE, is_one_machine=await is_one_machine(session))]
 
 
 async def _leader(session: Session) -> list[Finding]:

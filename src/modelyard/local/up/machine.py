@@ -25,7 +25,7 @@ from modelyard.local.envoy import MISSING
 from modelyard.local.node.metrics.metrics_server import MetricsServer
 from modelyard.local.node.node import NodeSettings, running_node
 from modelyard.local.node.process.images import ImageTable
-from modelyard.local.node.proxy.addresses import POD_NETWORK, SHOWN_NETWORK, HostPort, PodAddresses
+from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
 from modelyard.local.node.proxy.service_proxy import ServiceProxy
 from modelyard.local.node.server.kubelet_server import KubeletServer
 from modelyard.local.node.storage.provisioner import VolumeProvisioner
@@ -34,6 +34,7 @@ from modelyard.local.program import Program
 from modelyard.local.up.door import Door, make_door
 from modelyard.local.up.install import install
 from modelyard.local.up.metrics_api import SERVER_NAME, register_metrics
+from modelyard.local.up.operator_flags import FLAGS
 from modelyard.local.up.page import Page
 from modelyard.local.up.reset_status import reset_status
 from modelyard.local.up.state_folder import StateFolder
@@ -47,20 +48,6 @@ if TYPE_CHECKING:
 NODE_NAME: Final = "this-machine"
 _POLL_SECONDS: Final = 0.05
 _OPERATOR_GROUPS: Final = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
-_OPERATOR_FLAGS: Final = (
-    # It is the only replica. With the same identity at every start, it does not wait for the Lease of the last one.
-    "--identity=one-machine",
-    # No kubelet probes it and no Prometheus scrapes it, and these ports would listen beyond loopback.
-    "--health-port=0",
-    "--metrics-port=0",
-    # Pods are processes of this user, who may read these files anyway.
-    "--allowed-host-path-roots=/",
-    "--sees-node-files",
-    # Pods can dial whatever this user can, so the operator may check servers of private networks as well.
-    "--allowed-remote-hosts=0.0.0.0/0,::/0",
-    # What the cluster is shown as the address of a pod leads nowhere.
-    f"--pod-network={SHOWN_NETWORK}={POD_NETWORK}",
-)
 
 
 class Progress(Protocol):
@@ -220,7 +207,7 @@ def _operator_program(controlplane: ControlPlane, host_networks: Sequence[str]) 
     # By certificate: a token of a service account expires after a day, and this may run for weeks.
     kubeconfig = controlplane.client_kubeconfig(f"system:serviceaccount:{NAMESPACE}:{NAME}", _OPERATOR_GROUPS)
     return Program(
-        [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *_OPERATOR_FLAGS, hosts],
+        [sys.executable, "-P", "-m", "modelyard.local.lifeline", "modelyard", "run", *FLAGS, hosts],
         log=controlplane.folder / "logs" / "operator.log",
         name="operator",
         env={"KUBECONFIG": str(kubeconfig)},
