@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from aiohttp import web
 
-from modelyard.core.resources import POD, SERVICE
+from modelyard.cluster.answer import NotAnswering
+from modelyard.cluster.api_key import read_key
+from modelyard.cluster.conversation import Chat, Message, asked, reached
+from modelyard.cluster.failures import NothingFound
+from modelyard.cluster.session import Place, connected
+from modelyard.cluster.target import Target
+from modelyard.core.resources import POD, SECRET, SERVICE, Key
+from modelyard.kinds.shared.envoy_router import TRACK_HEADER
+from modelyard.kube.connection import Connection
+from modelyard.kube.credentials import Identity, StaticCredentials
+from modelyard.kube.transport import HttpTransport
 from tests.cli.running import examples, run
 from tests.support.accounts import until_allowed
 
@@ -26,6 +38,7 @@ Json = dict[str, Any]
 
 ENDPOINTS = "/api/v1/namespaces/team/endpoints"
 WORDS = ("I ", "am ", "tiny.")
+KEY = "sesame"
 
 
 def own_address() -> str:
@@ -36,10 +49,13 @@ def own_address() -> str:
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    asked = await request.json()
-    if asked["messages"][0]["content"] == "Fail!":
+    question = (await request.json())["messages"][0]["content"]
+    if question == "Fail!":
         return web.json_response({"detail": "no room for the context"}, status=400)
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    if question == "Open!" and (shown := request.headers.get("Authorization")) != f"Bearer {KEY}":
+        return web.json_response({"error": {"message": f"{shown} opens nothing"}}, status=401)
+    track = {TRACK_HEADER: "canary"} if question == "Which track?" else {}
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **track})
     await response.prepare(request)
     for word in WORDS:
         await response.write(
@@ -55,18 +71,23 @@ async def models(request: web.Request) -> web.Response:
     return web.json_response({"data": [{"id": "tiny"}]})
 
 
-@pytest.fixture(scope="module")
-async def served(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
-    """The kubeconfig of a cluster in which the Service of `chat` leads to a server that streams."""
+async def serving(host: str = "127.0.0.1") -> tuple[web.AppRunner, int]:
+    """Start a server that streams, and return it with its port."""
     app = web.Application()
     app.add_routes([web.post("/v1/chat/completions", answer), web.get("/v1/models", models)])
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, own_address(), 0)
-    await site.start()
+    await web.TCPSite(runner, host, 0).start()
+    return runner, runner.addresses[0][1]
+
+
+@pytest.fixture(scope="module")
+async def served(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
+    """The kubeconfig of a cluster in which the Service of `chat` leads to a server that streams."""
+    runner, port = await serving(own_address())
     admin = cluster.controlplane.admin
     try:
-        await lead(admin, runner.addresses[0][1])
+        await lead(admin, port)
         yield scene
     finally:
         for path in (SERVICE.path("team", "chat"), f"{ENDPOINTS}/chat"):
@@ -109,6 +130,61 @@ async def test_json_and_yaml_have_the_answer_and_its_figures(served: Path) -> No
 async def test_wide_names_the_object_and_the_model(served: Path) -> None:
     ran = await run("ask", "chat", "Hello!", "-n", "team", "-o", "wide", kubeconfig=served)
     assert ran.err.endswith("(InferenceService chat, model tiny)\n")
+
+
+async def test_the_track_of_a_canary_that_answered_is_told(served: Path) -> None:
+    words = ("ask", "chat", "Which track?", "-n", "team")
+    assert ", by the canary\n" in (await run(*words, kubeconfig=served)).err
+    assert json.loads((await run(*words, "-o", "json", kubeconfig=served)).out)["track"] == "canary"
+
+
+async def test_a_server_that_wants_a_key_is_told_so_and_how_to_name_one(served: Path) -> None:
+    ran = await run("ask", "chat", "Open!", "-n", "team", kubeconfig=served)
+    assert ran.code == 1
+    assert "it wants an API key: name one with --key-file or --key-secret" in ran.err
+
+
+@pytest.mark.parametrize(("key", "opens"), [(KEY, True), ("wrong", False)])
+async def test_a_key_is_shown_to_a_server_that_is_reached_without_the_api_server(key: str, opens: bool) -> None:
+    runner, port = await serving()
+    nowhere = HttpTransport(Connection("http://127.0.0.1:1", StaticCredentials(Identity())))
+    target = Target(Key("team", "chat"), 8080, "/v1", "tiny")
+    try:
+        async with reached(nowhere, target, lambda *_: f"127.0.0.1:{port}", key) as way:
+            with nullcontext() if opens else pytest.raises(NotAnswering, match="it says 401"):
+                async with asked(way, Chat("tiny", (Message("user", "Open!"),))) as reply:
+                    assert [piece.text async for piece in reply.pieces()] == [*WORDS]
+    finally:
+        await nowhere.close()
+        await runner.cleanup()
+
+
+async def test_without_kubectl_or_a_way_the_key_stays_here(
+    served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server keeps keys to itself, so kubectl has to forward a port; nothing does that here."""
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    words = ("ask", "chat", "Open!", "-n", "team", "--key-file", str(tmp_path / "key"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = await run(*words, kubeconfig=served)
+    assert without.code == 1
+    assert "kubectl is not installed" in without.err
+    assert KEY not in without.err
+
+
+async def test_a_key_of_a_secret_is_read_with_the_rights_of_the_user(cluster: Cluster, served: Path) -> None:
+    admin, secrets = cluster.controlplane.admin, SECRET.path("team")
+    data = {"one": base64.b64encode(KEY.encode()).decode()}
+    await admin.create(secrets, {"metadata": {"name": "key"}, "data": data})
+    try:
+        async with connected(Place(served, namespace="team"), {}) as session:
+            assert [await read_key(session, where) for where in ("key", "key/one")] == [KEY, KEY]
+            with pytest.raises(NothingFound, match="has no two; write NAME/ENTRY"):
+                await read_key(session, "key/two")
+            with pytest.raises(NothingFound, match="there is no Secret none"):
+                await read_key(session, "none")
+    finally:
+        await admin.delete(SECRET.path("team", "key"))
 
 
 async def test_what_a_model_refuses_is_told_with_the_way_to_find_out_more(served: Path) -> None:

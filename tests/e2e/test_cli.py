@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from tests.e2e.yards import DATA, NAMED, condition, model, service
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from tests.e2e.yards import Yard
 
 
@@ -20,6 +23,18 @@ async def test_a_model_is_asked_at_its_address_on_this_machine(yard: Yard) -> No
     said = json.loads(ran.out)
     assert said["answer"].startswith(NAMED["yard"])
     assert said["figures"]["tokens"] > 1
+
+
+async def test_a_key_goes_through_a_port_that_kubectl_forwards(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the kubeconfig says nothing of this machine, so this goes the way that it goes on a cluster."""
+    copy = tmp_path / "config"
+    shutil.copy(yard.folder.kubeconfig, copy)
+    monkeypatch.setenv("PATH", f"{yard.folder.read_record().assets}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("MODELYARD_API_KEY", "any")
+    ran = await run("ask", "yard", "Which model are you?", kubeconfig=copy)
+    assert (ran.code, ran.out.startswith(NAMED["yard"])) == (0, True)
 
 
 async def test_nothing_is_wrong_with_a_machine_that_is_up_and_its_own_manifests_change_nothing(

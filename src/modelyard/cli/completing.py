@@ -15,8 +15,8 @@ import typer  # noqa: TC002 - typer reads the types when it runs
 
 from modelyard.cluster.kind_names import KNOWN, UnknownKind, find_kinds
 from modelyard.cluster.listing import list_objects
-from modelyard.cluster.next_steps import ANSWERING
 from modelyard.cluster.session import Place, connected
+from modelyard.cluster.target import ANSWERING
 from modelyard.kinds import ALL
 from modelyard.kinds.door.api import RESOURCE as NAMESPACE
 

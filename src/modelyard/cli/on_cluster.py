@@ -50,8 +50,9 @@ def on_cluster(place: Place, work: Callable[[Session], Awaitable[T]]) -> T:
 
 
 def say(text: str) -> None:
-    """Print a result."""
+    """Print a result, before any remark about it."""
     sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def remark(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -9,18 +10,21 @@ from msgspec import Struct
 from modelyard.cluster.answer import Figures, NotAnswering
 from modelyard.cluster.conversation import Chat, LocalServices, Message, asked, list_models, reached, target_of
 from modelyard.cluster.failures import NoDefinition, NothingFound
+from modelyard.cluster.forwarding import forwarded
 from modelyard.cluster.kind_names import split_target
-from modelyard.cluster.session import for_each
+from modelyard.cluster.session import Place, for_each
 from modelyard.cluster.target import ANSWERING
 from modelyard.core.resources import Key
 from modelyard.kinds import ALL
+from modelyard.kube.credentials import Redacted
 from modelyard.kube.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from modelyard.cluster.conversation import Way
     from modelyard.cluster.session import Session
+    from modelyard.cluster.target import Target
     from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Kind
 
@@ -28,13 +32,23 @@ _KINDS: Final = tuple(kind for kind in ALL if kind.resource.kind in ANSWERING)
 _LISTED: Final = 10
 
 
-class Question(Struct, frozen=True):
+class Question(Redacted, frozen=True):
     """What to ask, and of which model; an empty model: the one that the object serves."""
 
     text: str
     model: str = ""
     max_tokens: int = 0
     """0: as many as the server likes."""
+    key: str = ""
+    """The API key to show to the server; empty: it wants none."""
+
+
+class Ways(Struct, frozen=True):
+    """What else than the proxy of the API server may lead to a Service."""
+
+    local: LocalServices
+    place: Place
+    """The cluster, for a port that kubectl forwards."""
 
 
 class Answer(Struct, frozen=True, rename="camel"):
@@ -44,22 +58,41 @@ class Answer(Struct, frozen=True, rename="camel"):
     model: str
     answer: str
     figures: Figures
+    track: str = ""
+    """Which track of a canary has answered; empty: there is one track, or the server does not say."""
 
 
-async def ask(
-    session: Session, target: str, question: Question, local: LocalServices, tell: Callable[[str], None]
-) -> Answer:
+async def ask(session: Session, target: str, question: Question, ways: Ways, tell: Callable[[str], None]) -> Answer:
     """Put a question to an object, call `tell` with each piece of the answer, and return the whole of it."""
     item = await _find(session, target)
     title = f"{item.resource.kind} {item.meta.name}"
     try:
         place = target_of(item)
-        async with reached(session.transport, place, local) as way:
+        async with _way(session, place, question.key, ways) as way:
             model = question.model or place.model or await _only_model(way)
             return await _answered(way, question, model, title, tell)
     except (NotAnswering, NotFound, Unavailable) as error:
         hint = f"`modelyard explain {item.resource.kind.lower()}/{item.meta.name} -n {item.meta.namespace}`"
-        raise NotAnswering(f"{title} does not answer: {error}; see {hint}") from error
+        # Some servers quote the key that they refuse.
+        told = str(error).replace(question.key, "***") if question.key else f"{error}{_wanted(str(error))}"
+        raise NotAnswering(f"{title} does not answer: {told}; see {hint}") from None
+
+
+@asynccontextmanager
+async def _way(session: Session, target: Target, key: str, ways: Ways) -> AsyncIterator[Way]:
+    if key and not ways.local(target.service, target.port):
+        async with (
+            forwarded(ways.place, target.service, target.port) as address,
+            reached(session.transport, target, lambda *_: address, key) as way,
+        ):
+            yield way
+        return
+    async with reached(session.transport, target, ways.local, key) as way:
+        yield way
+
+
+def _wanted(complaint: str) -> str:
+    return "; it wants an API key: name one with --key-file or --key-secret" if "it says 401" in complaint else ""
 
 
 async def _find(session: Session, target: str) -> Stored:
@@ -102,4 +135,4 @@ async def _answered(way: Way, question: Question, model: str, title: str, tell: 
         async for piece in reply.pieces():
             said.append(piece.text)
             tell(piece.text)
-    return Answer(title, reply.model or model, "".join(said), reply.figures())
+    return Answer(title, reply.model or model, "".join(said), reply.figures(), reply.track)

@@ -117,15 +117,18 @@ def target_of(item: Stored) -> Target:
 
 
 @asynccontextmanager
-async def reached(transport: Transport, target: Target, local: LocalServices) -> AsyncIterator[Way]:
-    """Yield the way to a Service. NotAnswering: it is on this machine, and the connection to it fails."""
+async def reached(transport: Transport, target: Target, local: LocalServices, key: str = "") -> AsyncIterator[Way]:
+    """Yield the way to a Service. NotAnswering: it is on this machine, and the connection to it fails.
+
+    An API key is sent only where the Service is on this machine: the proxy of the API server does not pass it on.
+    """
     place = local(target.service, target.port)
     if not place:
         yield Way(transport, target.proxy_path)
         return
     origin = f"{target.scheme}://{place}"
     # Its certificate is for the names of the cluster, and the way to it does not leave this machine.
-    near = HttpTransport(Connection(origin, StaticCredentials(Identity()), verify=False))
+    near = HttpTransport(Connection(origin, StaticCredentials(Identity(token=key)), verify=False))
     try:
         yield Way(near, target.base, origin)
     except Unavailable as error:
