@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from modelyard.core.resources import DEPLOYMENT, SERVICE_ACCOUNT, VOLUME_CLAIM
+from modelyard.core.resources import DEPLOYMENT, LEASE, SERVICE_ACCOUNT, VOLUME_CLAIM
 from modelyard.kinds.model import MODEL
 from modelyard.local.controlplane import ControlPlane
+from modelyard.local.up.operator_flags import IDENTITY
 from tests.cli.running import examples, run
 from tests.support.services import model
 
@@ -37,11 +38,30 @@ async def bare(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         await controlplane.stop()
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ("get", 6, "are not defined on this cluster; install Modelyard with `modelyard install`"),
+        ("explain model/tiny", 6, "models.inference.llmkube.dev is not defined on this cluster"),
+        ("ask isvc/chat Hello!", 6, "inferenceservices.inference.llmkube.dev is not defined on this cluster"),
+        ("ask chat Hello!", 3, "nothing that answers questions is called chat"),
+        ("queue", 0, "nothing waits for GPUs"),
+        ("cache -A", 0, "no claim caches weights here"),
+        ("cache rm", 3, "there are no such weights that nothing uses"),
+        ("doctor", 1, "it is not installed; run `modelyard install`"),
+        ("uninstall", 3, "Modelyard is not installed on this cluster"),
+    ],
+)
+async def test_a_cluster_without_definitions_gets_a_clear_line(
+    bare: ControlPlane, words: str, code: int, says: str
+) -> None:
+    ran = await run(*words.split(), kubeconfig=bare.kubeconfig)
+    assert ran.code == code
+    assert says in ran.out + ran.err
+
+
 async def test_the_life_of_an_installation(bare: ControlPlane) -> None:
     admin, kubeconfig = bare.admin, bare.kubeconfig
-    assert (await run("get", kubeconfig=kubeconfig)).code == 6
-    assert (await run("uninstall", kubeconfig=kubeconfig)).code == 3
-
     installed, uninstalled = examples("install.md")
     ran = await run(*installed.words, kubeconfig=kubeconfig)
     assert (ran.code, ran.out) == (0, installed.out)
@@ -67,6 +87,21 @@ async def test_the_life_of_an_installation(bare: ControlPlane) -> None:
     assert await admin.answers(CACHE)
 
 
+async def test_older_definitions_are_found_and_renewed_and_their_objects_stay(bare: ControlPlane) -> None:
+    admin, kubeconfig = bare.admin, bare.kubeconfig
+    await run("install", kubeconfig=kubeconfig)
+    live = await admin.get(DEFINITION)
+    del live["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["sha256"]
+    await admin.patch(DEFINITION, {"spec": {"versions": live["spec"]["versions"]}})
+    examined = json.loads((await run("doctor", "-o", "json", kubeconfig=kubeconfig)).out)["findings"]
+    wrong = [one["check"] for one in examined if one["check"].startswith("definition ") and one["state"] == "wrong"]
+    assert wrong == [f"definition {MODEL.resource.label}"]
+
+    steps = json.loads((await run("install", "-o", "json", kubeconfig=kubeconfig)).out)["steps"]
+    assert [step["name"] for step in steps if step["action"] != "unchanged"] == [MODEL.resource.label]
+    assert await admin.answers(MODEL.resource.path("default", "tiny"))
+
+
 def claim() -> Json:
     labels = {"app.kubernetes.io/component": "model-cache"}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -81,6 +116,19 @@ async def test_an_installation_of_helm_is_left_to_helm(bare: ControlPlane) -> No
         assert ran.code == 1
         assert "installed here by Helm; use `helm upgrade yard`" in ran.err
     await annotate(bare, None)
+
+
+async def test_a_machine_that_is_up_keeps_its_own_operator(bare: ControlPlane) -> None:
+    leases = LEASE.path("modelyard-system")
+    lease = {"metadata": {"name": "modelyard"}, "spec": {"holderIdentity": IDENTITY}}
+    await bare.admin.create(leases, lease)
+    try:
+        for words in (("install",), ("uninstall",)):
+            ran = await run(*words, kubeconfig=bare.kubeconfig)
+            assert (ran.code, ran.out) == (1, "")
+            assert "`modelyard down --purge` removes it" in ran.err
+    finally:
+        await bare.admin.delete(f"{leases}/modelyard")
 
 
 async def annotate(bare: ControlPlane, release: str | None) -> None:
@@ -110,3 +158,6 @@ async def test_data_is_named_and_deleted_only_after_a_yes(bare: ControlPlane) ->
     assert "kept" not in dict(map(reversed, steps))
     assert "deletionTimestamp" in (await admin.get(CACHE))["metadata"]
     assert (await run("get", kubeconfig=kubeconfig)).code == 6
+    again = await run("install", kubeconfig=kubeconfig)
+    assert again.code == 1
+    assert "being terminated" in again.err

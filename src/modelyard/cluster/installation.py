@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from modelyard.cluster.failures import NothingFound
+from modelyard.cluster.operator import is_one_machine
 from modelyard.cluster.output import Output, encoded, table
 from modelyard.cluster.session import for_each
 from modelyard.core.errors import ModelyardError
@@ -58,8 +59,8 @@ _GONE_SECONDS: Final = 180.0
 _WAIT: Final = 0.2
 
 
-class ByHelm(ModelyardError):
-    """The installation belongs to a release of Helm."""
+class NotOurs(ModelyardError):
+    """The installation belongs to a release of Helm, or to a `modelyard up`."""
 
 
 class Step(Struct, frozen=True):
@@ -92,20 +93,32 @@ class Data(Struct, frozen=True):
 
 async def install(session: Session, image: str) -> Steps:
     """Apply all objects of this version, and return when the API server serves all kinds."""
-    await _refuse_helm(session)
+    await _refuse_others(session)
     steps = [await _applied(session, body) for body in installation(ALL, image)]
-    async with asyncio.timeout(_SERVED_SECONDS):
-        while not await is_served(session.client):  # noqa: ASYNC110 - the API server sends no event for it
-            await asyncio.sleep(_WAIT)
+    await _until_served(session)
     return Steps(tuple(steps))
 
 
-async def _refuse_helm(session: Session) -> None:
+async def _until_served(session: Session) -> None:
+    try:
+        async with asyncio.timeout(_SERVED_SECONDS):
+            while not await is_served(session.client):  # noqa: ASYNC110 - the API server sends no event for it
+                await asyncio.sleep(_WAIT)
+    except TimeoutError:
+        what = f"the API server does not serve all kinds after {_SERVED_SECONDS:.0f} s"
+        raise ModelyardError(
+            f"{what}; `kubectl get crds` shows definitions that are being deleted or refused"
+        ) from None
+
+
+async def _refuse_others(session: Session) -> None:
     found = await _find(session, DEPLOYMENT, Key(NAMESPACE, NAME))
     if found and (release := found.meta.annotation(_HELM)):
-        raise ByHelm(
+        raise NotOurs(
             f"Modelyard was installed here by Helm; use `helm upgrade {release}` or `helm uninstall {release}`"
         )
+    if await is_one_machine(session):
+        raise NotOurs("a `modelyard up` runs here and has its own operator; `modelyard down --purge` removes it")
 
 
 async def _find(session: Session, resource: Resource, key: Key) -> Stored | None:
@@ -148,7 +161,7 @@ async def uninstall(session: Session, data: Data, *, definitions: bool) -> Steps
 
     NothingFound: nothing of an installation is there.
     """
-    await _refuse_helm(session)
+    await _refuse_others(session)
     bodies = list(reversed(installation(ALL)))
     if not [one for one in bodies if await _find(session, *_place(one))]:
         raise NothingFound("Modelyard is not installed on this cluster; there is nothing to uninstall")
