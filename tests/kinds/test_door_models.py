@@ -68,7 +68,7 @@ def test_a_service_has_the_names_that_its_engine_takes(spec: dict[str, Any], exp
     [
         # vLLM is told both names.
         ({}, ("one", "Weights")),
-        ({"args": ["--served-model-name", "a"]}, ("a",)),
+        ({"args": ["--served-model-name", "a", "b"]}, ("a", "b")),
         ({"engine": "llamacpp"}, ("one", "Weights")),
         ({"engine": "llamacpp", "args": ["--alias", "a"]}, ("one", "a")),
         ({"engine": "tgi"}, ("one", "Weights")),

@@ -143,6 +143,25 @@ def test_an_offered_model_goes_by_the_names_that_its_server_takes(
     assert offered_model(named(resource, spec, {}, deletionTimestamp="2026-01-01T00:00:00Z")) is None
 
 
+@pytest.mark.parametrize(
+    ("served", "aliases", "takes_own_name"),
+    [(["old", "chat"], ("old",), True), (["big", "bigger"], ("big", "bigger"), False)],
+)
+def test_a_model_deployment_goes_by_the_names_that_its_pods_take_now(
+    served: list[str], aliases: tuple[str, ...], takes_own_name: bool
+):
+    stored = named(MODEL_DEPLOYMENT, {"modelName": "new"}, {"servedNames": served, "endpoint": ENDPOINT})
+    assert offered_model(stored) == DoorModel(Key("default", "chat"), "chat", aliases, takes_own_name)
+    found = served_model(stored)
+    assert found
+    assert (found.model, found.takes_own_name) == (served[0], takes_own_name)
+
+
+def test_a_zerfoo_service_goes_by_the_model_that_was_promoted():
+    stored = named(ZERFOO, {"modelRef": "old"}, {"tracks": [{"name": "primary", "model": "new"}]})
+    assert offered_model(stored) == DoorModel(Key("default", "chat"), "chat-svc", ("new",))
+
+
 def test_an_inferencemodel_of_a_service_is_offered_as_that_service_only():
     owner = {"apiVersion": RESOURCE.api_version, "kind": RESOURCE.kind, "name": "chat", "uid": "1", "controller": True}
     found = [

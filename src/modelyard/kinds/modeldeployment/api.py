@@ -212,6 +212,9 @@ class ModelDeploymentStatus(Struct, frozen=True, rename="camel"):
     replicas: Annotated[int, Meta(description="How many pods there should be now.")] = 0
     selector: Annotated[str, Meta(description="The label selector of the pods, for kubectl scale.")] = ""
     served_source: Annotated[str, Meta(description="Where the weights came from that the pods serve.")] = ""
+    served_names: Annotated[
+        tuple[str, ...], Meta(description="The names that the pods take for the model that they serve.")
+    ] = ()
     download: Annotated[DownloadProgress | None, Meta(description="How far the download is. Absent: none runs.")] = None
     weights: Annotated[
         VerifiedWeights | None, Meta(description="The weights that were verified last. Absent: none are there.")

@@ -14,7 +14,7 @@ from modelyard.core.conditions import Condition, Problem, Truth, condition, fail
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import download, drain, naming, phases, prune, server, version, weights
+from modelyard.kinds.modeldeployment import download, drain, naming, phases, prune, served, server, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, ModelDeploymentStatus, Phase, VerifiedWeights
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import SERVERS, DrainResult, Step
@@ -50,15 +50,17 @@ def summarise(
 ) -> ModelDeploymentStatus:
     """Return the status of one ModelDeployment."""
     facts = phase_facts(md, seen, outcome, decision)
-    verdict = _with_earlier(md, seen, facts, phases.decide_phase(facts))
     verified = verified_weights(md, seen, decision)
+    now = served.served_now(md, seen, verified, facts.rollout)
+    verdict = _with_earlier(facts, phases.decide_phase(facts), is_wanted=served.is_wanted(md, seen, now))
     return ModelDeploymentStatus(
         phase=verdict.phase,
         endpoint="" if verdict.phase is Phase.DECOMMISSIONED else endpoint(seen),
         ready_pods=facts.rollout.ready,
         replicas=facts.rollout.wanted,
         selector=",".join(f"{name}={value}" for name, value in sorted(naming.selector(md.meta.name).items())),
-        served_source=served_source(md, seen, verified),
+        served_source=now.source,
+        served_names=now.names,
         download=download.progress(md, seen) if verdict.phase is Phase.DOWNLOADING else None,
         weights=verified,
         failed_attempt=download.attempt(md, seen) if decision.stage is Stage.FAILED else "",
@@ -106,9 +108,8 @@ def _download_problem(md: Object[ModelDeploymentSpec], seen: Seen, stage: Stage)
     return download.find_problem(md, seen) if stage is Stage.RUNNING else None
 
 
-def _with_earlier(md: Object[ModelDeploymentSpec], seen: Seen, facts: PhaseFacts, verdict: Verdict) -> Verdict:
+def _with_earlier(facts: PhaseFacts, verdict: Verdict, *, is_wanted: bool) -> Verdict:
     """Return the verdict with the remark that an earlier version is served, if it is."""
-    is_wanted = server.served_key(seen) == weights.key(md.spec) and version.earlier(md, seen) is None
     if is_wanted or facts.drain or not facts.rollout.ready:
         return verdict
     return Verdict(
@@ -134,16 +135,6 @@ def _goes_with_claim(md: Object[ModelDeploymentSpec], decision: Decision) -> boo
     """Return whether a drain deletes the claim with the weights."""
     storage = md.spec.storage
     return decision.drain in _AT_THE_END and not storage.retain and not storage.existing_claim
-
-
-def served_source(md: Object[ModelDeploymentSpec], seen: Seen, verified: VerifiedWeights | None) -> str:
-    """Return where the weights came from that the Deployment serves; empty: there is none."""
-    key = server.served_key(seen)
-    if key and key == weights.key(md.spec):
-        return weights.source_text(md.spec)
-    if not key:
-        return ""
-    return verified.source if verified and verified.key == key else str(md.before.get("servedSource", ""))
 
 
 def endpoint(seen: Seen) -> str:

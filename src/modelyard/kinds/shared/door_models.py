@@ -127,6 +127,15 @@ def _own_names(model: DoorModel, *, is_shared: bool) -> tuple[str, ...]:
     return (model.service.name, str(model.service)) if is_shared else (model.service.name,)
 
 
+def deployment_names(engine: str, words: Sequence[str], model: str, own: str) -> tuple[str, ...]:
+    """Return the names that the server of a ModelDeployment takes, the one that it uses itself first.
+
+    Unless the user tells vLLM other names, it is told that of the object as well.
+    """
+    told = told_names(engine, words)
+    return told if engine == VLLM and told else tuple(dict.fromkeys((*(told or (model,)), own)))
+
+
 def told_names(runtime: str, words: Sequence[str]) -> tuple[str, ...]:
     """Return the names that the arguments of an engine tell it; empty: they tell none."""
     if runtime == VLLM:

@@ -19,7 +19,7 @@ from modelyard.kinds.inferencemodel.api import PORT as INFERENCE_MODEL_PORT
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
-from modelyard.kinds.shared.door_models import VLLM, DoorModel, door_model, told_names
+from modelyard.kinds.shared.door_models import VLLM, DoorModel, deployment_names, door_model
 from modelyard.kinds.zerfooinferenceservice.api import PORT as ZERFOO_PORT
 from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
@@ -86,19 +86,35 @@ def _of_inference_model(stored: Stored) -> ServedModel:
 
 
 def _of_model_deployment(stored: Stored) -> ServedModel:
-    origin, spec = _origin(str(stored.status.get("endpoint", ""))), stored.spec
-    engine = str(spec.get("engine", VLLM))
-    told = told_names(engine, spec.get("args") or ())
-    url, name = f"{origin}/v1" if origin else "", told[0] if told else str(spec["modelName"])
-    # Unless the user tells vLLM other names, it is told that of the object as well.
-    return ServedModel(url, name, _holds(stored, "Available"), takes_own_name=engine != VLLM or not told)
+    origin, taken = _origin(str(stored.status.get("endpoint", ""))), _taken_names(stored)
+    url, is_own = f"{origin}/v1" if origin else "", stored.meta.name in taken
+    return ServedModel(url, taken[0], _holds(stored, "Available"), takes_own_name=is_own)
+
+
+def _taken_names(stored: Stored) -> tuple[str, ...]:
+    """Return the names that the server of a ModelDeployment takes.
+
+    While other weights are fetched, those are not the names of the spec.
+    """
+    if served := stored.status.get("servedNames"):
+        return tuple(served)
+    spec = stored.spec
+    words = spec.get("args") or ()
+    return deployment_names(str(spec.get("engine", VLLM)), words, str(spec["modelName"]), stored.meta.name)
 
 
 def _of_zerfoo(stored: Stored) -> ServedModel:
     host = names.service_host(f"{stored.meta.name}-svc", stored.meta.namespace)
     # Of vLLM each track is told the name of the object, because their models have different ones.
-    name = stored.meta.name if stored.spec.get("runtime") == VLLM else str(stored.spec["modelRef"])
+    name = stored.meta.name if stored.spec.get("runtime") == VLLM else _primary_model(stored)
     return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", name, _holds(stored, "PrimaryReady"))
+
+
+def _primary_model(stored: Stored) -> str:
+    """Return the model of the primary. After a promotion it is not the one that the spec names."""
+    tracks = stored.status.get("tracks") or ()
+    told = (track.get("model") for track in tracks if track.get("name") == "primary")
+    return str(next(told, None) or stored.spec["modelRef"])
 
 
 def _origin(url: str) -> str:
@@ -148,10 +164,11 @@ def offered_model(stored: Stored) -> DoorModel | None:
         # It is how hosts outside the cluster serve an InferenceService, which is offered itself.
         return None
     name = stored.meta.name
+    taken = _taken_names(stored) if stored.resource == MODEL_DEPLOYMENT else (served.model,)
     return DoorModel(
         service=stored.meta.key,
         host=f"{name}-svc" if stored.resource == ZERFOO else name,
-        aliases=(served.model,),
+        aliases=tuple(each for each in taken if each != name),
         takes_own_name=served.takes_own_name,
         created=stored.meta.creation_timestamp or "",
     )
