@@ -185,13 +185,14 @@ async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: R
     """Let a claim be created, put back and deleted."""
     await MODEL_DEPLOYMENT.create(admin, namespace)
     await MODEL_DEPLOYMENT.until_ready(recorder, namespace)
-    claim = VOLUME_CLAIM.path(namespace, "chat-weights")
+    name = MODEL_DEPLOYMENT.name
+    claim = VOLUME_CLAIM.path(namespace, f"{name}-weights")
     await admin.patch(claim, {"metadata": {"labels": {"modeldeployment": "another"}}})
     await recorder.wait_for(
-        VOLUME_CLAIM, namespace, "chat-weights", lambda item: _labels(item).get("modeldeployment") == "chat"
+        VOLUME_CLAIM, namespace, f"{name}-weights", lambda item: _labels(item).get("modeldeployment") == name
     )
-    deprecated = await modeldeployments.edit(admin, namespace, deprecated=True, drain={"timeoutSeconds": 0})
-    await modeldeployments.until(recorder, namespace, deprecated, phase="Decommissioned")
+    deprecated = await modeldeployments.edit(admin, namespace, name, deprecated=True, drain={"timeoutSeconds": 0})
+    await modeldeployments.until(recorder, namespace, deprecated, name=name, phase="Decommissioned")
 
 
 def _labels(item: Json | None) -> Json:

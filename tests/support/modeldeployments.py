@@ -17,8 +17,10 @@ Json = dict[str, Any]
 RESOURCE = MODEL_DEPLOYMENT.resource
 SOURCE = "https://models.invalid/tiny.gguf"
 """No simulated pod fetches anything."""
-JOB_NAME = "chat-download-91e0095c"
-"""The Job that fetches this source for llama.cpp."""
+KEY = "91e0095c"
+"""Of the weights of this source, for llama.cpp."""
+JOB_NAME = f"chat-download-{KEY}"
+"""The Job that fetches them."""
 
 
 def manifest(namespace: str, name: str = "chat", **spec: Any) -> Json:
@@ -54,10 +56,12 @@ def shows(least: int = 1, **fields: Any) -> Callable[[Json | None], bool]:
     return check
 
 
-async def until(recorder: Recorder, namespace: str, after: Json | None = None, **fields: Any) -> Json:
+async def until(
+    recorder: Recorder, namespace: str, after: Json | None = None, *, name: str = "chat", **fields: Any
+) -> Json:
     """Wait until the status has these values (as of an edit, when its answer is given), and return the object."""
     least = after["metadata"]["generation"] if after else 1
-    found = await recorder.wait_for(RESOURCE, namespace, "chat", shows(least, **fields), 60.0)
+    found = await recorder.wait_for(RESOURCE, namespace, name, shows(least, **fields), 60.0)
     assert found
     return found
 

@@ -107,18 +107,19 @@ MODEL_AND_SERVICE = Subject(
 )
 MODEL_DEPLOYMENT = Subject(
     resource=modeldeployments.RESOURCE,
-    name="chat",
+    # Not that of the InferenceService, whose Deployment and Service are called like it, too.
+    name="story",
     children=(
-        (VOLUME_CLAIM, "chat-weights"),
-        (JOB, modeldeployments.JOB_NAME),
-        (DEPLOYMENT, "chat"),
-        (SERVICE, "chat"),
+        (VOLUME_CLAIM, "story-weights"),
+        (JOB, f"story-download-{modeldeployments.KEY}"),
+        (DEPLOYMENT, "story"),
+        (SERVICE, "story"),
     ),
     written=(modeldeployments.RESOURCE,),
     writes=9,
     reasons=frozenset({"Creating", "Downloading", "Starting", "PodsReady"}),
-    create=modeldeployments.create,
-    until_ready=modeldeployments.until_running,
+    create=partial(modeldeployments.create, name="story"),
+    until_ready=partial(modeldeployments.until_running, name="story"),
 )
 GATEWAY_SERVER = Subject(
     resource=GATEWAY.resource,
