@@ -69,6 +69,7 @@ BAD: list[tuple[str, Json]] = [
     ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": 20.5}}),
     ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": "20"}}),
     ("spec.canary.weight", {"canary": {"modelRef": "new", "weight": 20, "steps": [STEP]}}),
+    ("spec.canary.promote", {"canary": {"modelRef": "new", "weight": 20, "promote": "Auto"}}),
     ("spec.canary.steps", {"canary": {"modelRef": "new", "steps": [{**STEP, "duration": "0s"}]}}),
     ("spec.canary.steps", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxP95Latency": "0s"}]}}),
     ("spec.canary.steps[0].weight", {"canary": {"modelRef": "new", "steps": [{**STEP, "weight": 0}]}}),

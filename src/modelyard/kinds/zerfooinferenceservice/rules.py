@@ -92,6 +92,13 @@ _STEP_RULES = (
         at="spec.canary",
     ),
     Rule(
+        cel="self.promote != 'Auto' || (has(self.steps) && size(self.steps) > 0)",
+        message="spec.canary.promote: Auto needs spec.canary.steps, after which it promotes; add some, or remove it",
+        field="spec.canary.promote",
+        holds=lambda spec, _: not spec.canary or spec.canary.promote != "Auto" or bool(spec.canary.steps),
+        at="spec.canary",
+    ),
+    Rule(
         cel=f"self.all(step, {_LENGTH.format('step.duration')} > duration('0s') && "
         f"(!has(step.maxP95Latency) || {_LENGTH.format('step.maxP95Latency')} > duration('0s')))",
         message="spec.canary.steps must have a duration longer than 0s, and a maxP95Latency longer than 0s or none",
