@@ -22,6 +22,7 @@ Json = dict[str, Any]
 COMPONENT = "app.kubernetes.io/component"
 ADDRESSES = {"chat-primary": "10.0.0.1", "chat-canary": "10.0.0.2", "chat-router": "10.0.0.3", "chat-svc": "10.0.0.4"}
 HEALTH = {"path": "/healthz", "interval": "10s", "timeout": "2s"}
+SOURCE = "https://example.com/tiny.gguf"
 
 
 class Stage(Struct, frozen=True, kw_only=True):
@@ -51,12 +52,16 @@ class Stage(Struct, frozen=True, kw_only=True):
     """Components that do not exist."""
     remains: tuple[str, ...] = ()
     """Those of which the Service is left all the same."""
+    runtime: str = "zerfoo"
+    models: tuple[str, ...] = ()
+    """The Models that there are, for another runtime than Zerfoo."""
 
 
 def situation(stage: Stage) -> Situation:
     """Play the situation through."""
     route = [{"kind": "HTTPRoute", "metadata": {"name": "chat"}, "status": stage.route}] if stage.route else []
-    given = [service(stage), *objects(stage), *route]
+    models = [{"kind": "Model", "metadata": {"name": name}, "spec": {"source": SOURCE}} for name in stage.models]
+    given = [service(stage), *objects(stage), *route, *models]
     silent = stage.unheard or "router" in stage.gone
     answers = [] if silent else [{"ok": True, "reason": "Answered", "value": reports(stage)}]
     return play(ZERFOO_INFERENCE_SERVICE, msgspec.convert({"why": "", "given": given, "answers": answers}, Case))
@@ -64,7 +69,7 @@ def situation(stage: Stage) -> Situation:
 
 def service(stage: Stage) -> Json:
     """Return the object itself."""
-    spec = {"modelRef": stage.model, "replicas": 1, "healthCheck": HEALTH}
+    spec = {"modelRef": stage.model, "replicas": 1, "healthCheck": HEALTH, "runtime": stage.runtime}
     spec |= {"canary": stage.canary} if stage.canary else {}
     spec |= {"route": {"parentRefs": [{"name": "public"}]}} if stage.route is not None else {}
     status = {**stage.status, **({"rollout": stage.rollout} if stage.rollout else {})}

@@ -84,6 +84,17 @@ def test_a_canary_of_the_same_model_is_a_canary_all_the_same():
     assert shares(found) == [80, 20]
 
 
+def test_a_model_that_the_primary_lacks_does_not_keep_a_canary_from_giving_its_weight_back():
+    found = with_weight(20, runtime="llamacpp", models=("tiny-2",), ready={"canary": 0})
+    assert (found.plan.blocked, weight(found), leads_to(found), deleted(found)) == (None, 0, "chat-router", [])
+    assert "chat-primary" not in [one.name for one in found.plan.apply]
+    assert (reason(found), reason(found, "PrimaryReady"), found.status["phase"]) == (
+        "CanaryDegraded",
+        "ModelNotFound",
+        "Degraded",
+    )
+
+
 def test_a_canary_that_goes_is_first_taken_from_the_routers():
     found = situation(Stage(rollout={"weight": 20}))
     assert (weight(found), leads_to(found), deleted(found)) == (0, "chat-router", [])

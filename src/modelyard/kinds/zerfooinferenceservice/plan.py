@@ -38,15 +38,21 @@ _ADDRESSES: Final = RequeueAfter(1.0, "the Services of the tracks get addresses"
 
 
 def plan(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Decision) -> Plan:
-    """Return the plan of one service; blocked while the model of its primary cannot be served."""
-    if problem := decision.primary.problem:
+    """Return the plan of one service; blocked while the model of its primary cannot be served, and never was.
+
+    A primary that serves an earlier model is left as it is, and everything else goes on: a canary that loses its pods
+    must give its weight back.
+    """
+    problem = decision.primary.problem
+    if problem and seen.one(Owned(DEPLOYMENT, PRIMARY)) is None:
         return Plan(blocked=problem, requeue_after=secrets.requeue_after(service, seen.now, problem))
+    primary = () if problem else track(service, seen, decision.primary, primary_replicas(service.spec, seen))
     name, scaling = service.meta.name, autoscaler_config(service.spec)
     common, target = naming.child_labels(name), naming.track_name(name, PRIMARY)
     leads_to = ROUTER if decision.traffic.through_routers else PRIMARY
     return Plan(
         apply=(
-            *track(service, seen, decision.primary, primary_replicas(service.spec, seen)),
+            *primary,
             *canary(service, seen, decision),
             *routers(service, seen, decision),
             # After the routers that it may lead to.
@@ -141,8 +147,8 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
     canary, server = service.spec.canary, decision.canary
     if autoscaled := autoscale.requeue_after(service.before, seen):
         yield autoscaled
-    if server and server.problem and (missing := secrets.requeue_after(service, seen.now, server.problem)):
-        yield missing
+    problems = (one.problem for one in (decision.primary, server) if one and one.problem)
+    yield from filter(None, (secrets.requeue_after(service, seen.now, problem) for problem in problems))
     if server and not server.problem and decision.traffic.tracks is None:
         yield _ADDRESSES
     if canary and server and (left := seconds_left(canary, decision.rollout, seen.now)) is not None:
