@@ -206,7 +206,9 @@ async def test_two_kinds_that_want_the_same_child_do_not_take_it_from_each_other
     first = await recorder.wait_for(DEPLOYMENT, namespace, "chat-primary", lambda item: item is not None)
     assert first
     await create(admin, namespace)
-    await recorder.wait_for(ZERFOOS, namespace, "chat", says("NameConflict"))
+    found = await recorder.wait_for(ZERFOOS, namespace, "chat", says("NameConflict"))
+    assert found
+    assert condition(found, "PrimaryReady")["reason"] == "NameConflict"
     await until_tool_server_ready(recorder, namespace, "chat-primary")
     owners = {
         version.object["metadata"]["ownerReferences"][0]["kind"]

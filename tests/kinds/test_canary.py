@@ -102,6 +102,12 @@ def test_a_canary_that_goes_is_first_taken_from_the_routers():
     assert reason(found) == "Stopping"
 
 
+def test_until_it_has_gone_the_status_names_its_model():
+    tracks = [{"name": "canary", "model": "tiny-2"}]
+    found = situation(Stage(rollout={"weight": 20}, status={"tracks": tracks}))
+    assert [track["model"] for track in found.status["tracks"]] == ["tiny", "tiny-2"]
+
+
 def test_then_the_service_leads_to_the_primary_again():
     found = situation(Stage(loaded=(0, 0), rollout=LEFT))
     assert (weight(found), leads_to(found), deleted(found)) == (0, "chat-primary", [])

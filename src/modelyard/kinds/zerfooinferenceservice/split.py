@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, stored_condition
 from modelyard.core.reasons import Reason
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.zerfooinferenceservice.api import ZerfooInferenceServiceSpec
     from modelyard.kinds.zerfooinferenceservice.decide import Decision
 
+Json = dict[str, Any]
+
 _TYPE = "TrafficSplit"
 
 
@@ -32,7 +34,7 @@ def effective_weight(service: Object[ZerfooInferenceServiceSpec], seen: Seen, de
     if not leads_to_routers(service, seen):
         return 0
     reported = decision.traffic.routers.share(CANARY)
-    return _before(service) if reported is None else reported
+    return int(canary_before(service).get("effectiveWeight", 0)) if reported is None else reported
 
 
 def split_condition(
@@ -148,6 +150,7 @@ def _was_loaded(service: Object[ZerfooInferenceServiceSpec]) -> bool:
     return is_current and said.get("reason") == Reason.WEIGHTS_LOADED
 
 
-def _before(service: Object[ZerfooInferenceServiceSpec]) -> int:
+def canary_before(service: Object[ZerfooInferenceServiceSpec]) -> Json:
+    """Return what the status of a service said of its canary; empty: nothing."""
     told = (one for one in service.before.get("tracks") or () if isinstance(one, dict) and one.get("name") == CANARY)
-    return int(next(told, {}).get("effectiveWeight", 0))
+    return next(told, {})

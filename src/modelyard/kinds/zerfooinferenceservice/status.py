@@ -19,7 +19,7 @@ from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, Zerfoo
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
 from modelyard.kinds.zerfooinferenceservice.observed import pods_of
 from modelyard.kinds.zerfooinferenceservice.plan import scales_by_cpu
-from modelyard.kinds.zerfooinferenceservice.split import effective_weight, split_condition
+from modelyard.kinds.zerfooinferenceservice.split import canary_before, effective_weight, split_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,11 @@ def summarise(
     """Return the status of one service."""
     deployment = seen.one(Owned(DEPLOYMENT, PRIMARY))
     rollout = workloads.read_rollout(deployment)
-    primary = track_condition("PrimaryReady", service, seen, decision.primary, rollout)
+    primary = (
+        failing("PrimaryReady", outcome.problem)
+        if outcome.problem and deployment is None
+        else track_condition("PrimaryReady", service, seen, decision.primary, rollout)
+    )
     canary = canary_ready(service, seen, outcome, decision)
     split = split_condition(service, seen, outcome, decision)
     ready = overall(outcome, primary, *canary, *split)
@@ -158,7 +162,8 @@ def tracks(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: De
     served = decision.primary.served.model
     yield TrackStatus(PRIMARY, served, primary.wanted, primary.ready, 100 - decision.weight, 100 - effective)
     if decision.canary or seen.one(Owned(DEPLOYMENT, CANARY)):
-        model = decision.canary.served.model if decision.canary else ""
+        # Of a canary that is being removed, only the status still knows the model.
+        model = decision.canary.served.model if decision.canary else str(canary_before(service).get("model", ""))
         yield TrackStatus(CANARY, model, canary.wanted, canary.ready, decision.weight, effective)
 
 
