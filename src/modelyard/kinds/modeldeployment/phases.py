@@ -105,7 +105,8 @@ def _is_refused(facts: PhaseFacts) -> bool:
 
 
 _CUT: Final = (
-    "requests that took longer than spec.drain.timeoutSeconds were cut; raise it if others should have more time"
+    "not all pods were known to be idle after spec.drain.timeoutSeconds, and what was in progress on them was cut; "
+    "raise it if requests should have more time"
 )
 
 TABLE: Final = (
