@@ -220,7 +220,7 @@ class ModelDeploymentStatus(Struct, frozen=True, rename="camel"):
         VerifiedWeights | None, Meta(description="The weights that were verified last. Absent: none are there.")
     ] = None
     failed_attempt: Annotated[
-        str, Meta(description="Which try failed for good. Another spec, Secret or retry annotation is another try.")
+        str, Meta(description="Which try failed for good. Another spec, Secret, annotation or volume is another try.")
     ] = ""
     drain_started_at: Annotated[
         str | None, Meta(description="When the drain began.", extra_json_schema={"format": "date-time"})

@@ -103,7 +103,7 @@ def _incomplete(md: Object[ModelDeploymentSpec], seen: Seen, job: Stored) -> Sta
     if job.meta.annotation(GENERATION) != str(md.meta.generation):
         return Stage.OUTDATED
     if failed.get("reason") in _LASTING:
-        return Stage.FAILED
+        return Stage.OUTDATED if _has_other_room(md, seen) else Stage.FAILED
     return Stage.RETRYING if fetch_job.seconds_until(job, RETRY_SECONDS, seen.now) > 0 else Stage.OUTDATED
 
 
@@ -137,8 +137,23 @@ def obsolete(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> tup
 
 
 def attempt(md: Object[ModelDeploymentSpec], seen: Seen) -> str:
-    """Return the name of a try: it changes with the spec, the Secret and the retry annotation."""
+    """Return the name of a try, which changes with the spec, the Secret, the retry annotation and the room there is."""
+    claim = seen.one(Named(VOLUME_CLAIM, weights.claim_name(md)))
+    room = claim.status.get("capacity", {}).get("storage", "") if claim else ""
+    return f"{_try(md, seen)}-{room}"
+
+
+def _try(md: Object[ModelDeploymentSpec], seen: Seen) -> str:
     return f"{_annotations(md, seen)[ATTEMPT]}-{md.meta.generation}"
+
+
+def _has_other_room(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether the volume has another size than when the try failed.
+
+    A volume grows a while after its claim asks for it. A Job that is created in between finds no room once more.
+    """
+    failed = str(md.before.get("failedAttempt", ""))
+    return failed.startswith(_try(md, seen)) and failed != attempt(md, seen)
 
 
 def pods_of(md: Object[ModelDeploymentSpec], seen: Seen) -> list[Stored]:
@@ -186,7 +201,12 @@ def _reported(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
     newest = sorted(pods_of(md, seen), key=lambda pod: pod.meta.creation_timestamp or "", reverse=True)
     reports = (fetch_report.pod_report(pod) for pod in newest)
     problem = next((report.problem for report in reports if report and report.problem), None)
-    return fetch_report.with_words(problem, _WORDS) if problem else None
+    return fetch_report.with_words(problem, _words(md.spec)) if problem else None
+
+
+def _words(spec: ModelDeploymentSpec) -> dict[str, str]:
+    claim = spec.storage.existing_claim
+    return {**_WORDS, "enlarge the volume": f"enlarge the claim {claim}"} if claim else _WORDS
 
 
 def _of_job(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
