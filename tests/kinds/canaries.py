@@ -107,25 +107,28 @@ def cluster_service(name: str, leads_to: str, labels: Json) -> Json:
 
 
 def deployment(stage: Stage, component: str, wanted: int = 1, ready: int | None = None) -> Json:
-    """Return a Deployment; that of the primary has the pod template that is planned for its model."""
+    """Return a Deployment; that of the primary says that it was planned for its model.
+
+    Its pod template is not the one that was asked for, as if a webhook had changed it.
+    """
     count = stage.ready.get(component, 1) if ready is None else ready
-    template = planned_template(stage.primary_model) if component == "primary" else {}
+    annotations = planned_annotations(stage.primary_model) if component == "primary" else {}
     return {
         "kind": "Deployment",
-        "metadata": {"name": f"chat-{component}", "labels": {COMPONENT: component}},
-        "spec": {"replicas": wanted, "template": template},
+        "metadata": {"name": f"chat-{component}", "labels": {COMPONENT: component}, "annotations": annotations},
+        "spec": {"replicas": wanted, "template": {"metadata": {"labels": {"added": "later"}}}},
         "status": {"observedGeneration": 1, "replicas": wanted, "updatedReplicas": wanted, "readyReplicas": count},
     }
 
 
-def planned_template(model: str) -> Json:
-    """Return the pod template of a primary that serves a model."""
+def planned_annotations(model: str) -> Json:
+    """Return the annotations of a primary that serves a model."""
     given = [{"kind": "ZerfooInferenceService", "metadata": {"name": "chat"}, "spec": {
         "modelRef": model, "replicas": 1, "healthCheck": HEALTH,
     }}]  # fmt: skip
     plan = play(ZERFOO_INFERENCE_SERVICE, msgspec.convert({"why": "", "given": given}, Case)).plan
-    template: Json = child(plan.apply, "Deployment", "chat-primary")["spec"]["template"]
-    return template
+    annotations: Json = child(plan.apply, "Deployment", "chat-primary")["metadata"]["annotations"]
+    return annotations
 
 
 def router_pod(number: int) -> Json:

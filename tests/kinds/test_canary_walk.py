@@ -96,7 +96,7 @@ class World:
     def _apply(self, child: Child) -> None:
         place, body = (child.resource.kind, child.name), child.body
         old = self.objects.get(place)
-        meta = {"name": child.name, "labels": body["metadata"]["labels"], "generation": 1}
+        meta = {**body["metadata"], "generation": 1}
         if child.resource.kind == "Service":
             body = {**body, "spec": {**body["spec"], "clusterIP": ADDRESSES[child.name]}}
         if child.resource.kind == "Deployment":

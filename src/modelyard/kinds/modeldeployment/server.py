@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import structs
-
 from modelyard.core import names
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.engines import ENGINES
@@ -21,7 +19,6 @@ from modelyard.kinds.shared import autoscale, engine_pod, pods, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 from modelyard.kinds.shared.gpu import NVIDIA, Devices
 from modelyard.kinds.shared.model_volumes import Storage
-from modelyard.kinds.shared.pods import without_empty
 from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
 if TYPE_CHECKING:
@@ -47,16 +44,15 @@ def deployment(md: Object[ModelDeploymentSpec], seen: Seen, replicas: Replicas |
     spec, name = md.spec, md.meta.name
     weights_label = {WEIGHTS_LABEL: weights.key(spec)}
     template = pods.pod_template({**naming.pod_labels(name, naming.SERVER), **weights_label}, _pod(md, seen))
-    child = workloads.deployment(
+    return workloads.deployment(
         name,
         {**naming.child_labels(name), **weights_label},
         naming.selector(name),
         replicas or autoscale.replicas(spec.replicas, scaling(spec), seen),
         template,
         strategy="Recreate" if spec.gpus else "RollingUpdate",
+        annotations=version.as_annotation(spec),
     )
-    metadata = {**child.body["metadata"], "annotations": version.as_annotation(spec)}
-    return structs.replace(child, body={**child.body, "metadata": without_empty(metadata)})
 
 
 def service(name: str, spec: ModelDeploymentSpec, *, closed: bool = False) -> Child:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing, stored_condition
@@ -80,15 +80,23 @@ def deployment(
     *,
     strategy: str = "RollingUpdate",
     progress_deadline: int | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> Child:
-    """Return a Deployment. `progress_deadline` is in seconds; None: the default of Kubernetes."""
+    """Return a Deployment. `progress_deadline` is in seconds; None: the default of Kubernetes.
+
+    `annotations` are those of the Deployment, not of its pods; None: it has none but those of the runtime.
+    """
     spec = {
         "selector": {"matchLabels": dict(selector)},
         "strategy": _ROLLING_UPDATE if strategy == _ROLLING_UPDATE["type"] else {"type": strategy},
         **({"progressDeadlineSeconds": progress_deadline} if progress_deadline else {}),
         "template": template,
     }
-    return child(DEPLOYMENT, name, labels, {"spec": spec}, replicas)
+    planned = child(DEPLOYMENT, name, labels, {"spec": spec}, replicas)
+    if not annotations:
+        return planned
+    metadata = {**planned.body["metadata"], "annotations": dict(annotations)}
+    return structs.replace(planned, body={**planned.body, "metadata": metadata})
 
 
 def service(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from modelyard.core.diff import fingerprint
 from modelyard.core.plan import Child, CreateOnly, Plan, Replicas, RequeueAfter
 from modelyard.core.resources import DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
@@ -18,7 +19,7 @@ from modelyard.kinds.shared.traffic import ROUTER
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
-from modelyard.kinds.zerfooinferenceservice.observed import template
+from modelyard.kinds.zerfooinferenceservice.observed import TEMPLATE, template
 from modelyard.kinds.zerfooinferenceservice.rollout import PROMOTED, seconds_left
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def track(
     assert pod, "without a problem the pod is resolved"
     labels = naming.track_labels(service.meta.name, server.served.track)
     selector = naming.selector(service.meta.name, server.served.track)
+    wanted = template(service, server, seen)
     return (
         *pod.storage.claims,
         workloads.deployment(
@@ -80,10 +82,11 @@ def track(
             labels,
             selector,
             replicas,
-            template(service, server, seen),
+            wanted,
             # There may be no spare GPU for a new pod.
             strategy="Recreate" if pod.devices.count else "RollingUpdate",
             progress_deadline=PROGRESS_DEADLINE,
+            annotations={TEMPLATE: fingerprint(wanted)},
         ),
         workloads.service(named, labels, selector, PORT),
     )
