@@ -90,12 +90,15 @@ async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_c
         await yard.until(in_phase("Running"), KIND, "change")
         where = await url(yard, "change")
 
-        wrong = deployment("change", other.url, checksums={"model.gguf": "1" * 64})
+        wrong = deployment("change", other.url, modelName="renamed", checksums={"model.gguf": "1" * 64})
         await yard.apply(wrong)
         failed = await yard.until(in_phase("Failed"), KIND, "change")
         assert condition(failed)["reason"] == "ModelChecksumMismatch"
         assert condition(failed)["message"].startswith("the earlier version is served for now: ")
         assert (condition(failed, "Available")["status"], failed["status"]["servedSource"]) == ("True", server.url)
+        listed = await names_at_door(yard)
+        assert "change" in listed
+        assert "renamed" not in listed
         await yard.kubectl("scale", "md", "change", "--replicas=2")
         await yard.until(lambda body: in_phase("Failed")(body) and body["status"]["readyPods"] == 2, KIND, "change")
         assert (await ask(where, "Which model are you?")).startswith(NAMED["yard"])
@@ -103,6 +106,7 @@ async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_c
         await yard.kubectl("patch", "md", "change", "--type=merge", "-p", '{"spec":{"checksums":null}}')
         await yard.until(in_phase("Running"), KIND, "change")
         assert (await ask(where, "Which model are you?")).startswith(NAMED["yard-green"])
+        assert (await yard.answer_at_door("renamed")).startswith(NAMED["yard-green"])
     await yard.kubectl("delete", "md", "change", "--wait=false")
 
 
@@ -199,6 +203,12 @@ async def until_refused(where: str) -> None:
                 return
             except (aiohttp.ClientError, AssertionError):
                 await asyncio.sleep(0.05)
+
+
+async def names_at_door(yard: Yard) -> set[str]:
+    """Return the names of all models at the one address for all of them."""
+    async with aiohttp.ClientSession() as session, session.get(f"{yard.door}/models") as response:
+        return {model["id"] for model in (await response.json())["data"]}
 
 
 async def downloader(size: int, folder: Path) -> int:
