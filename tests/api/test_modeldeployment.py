@@ -246,6 +246,9 @@ async def test_what_a_claim_cannot_change_is_refused(cluster: Cluster, namespace
         with pytest.raises(RawClientError, match=rf"spec\.storage\.{field}"):
             await admin.patch(path, {"spec": {"storage": {field: value}}})
     await admin.patch(path, {"spec": {"storage": {"size": "11Gi"}}})
+    await create(admin, namespace, "kept", storage={"size": "10Gi", "retain": True})
+    with pytest.raises(RawClientError, match="enlarge the claim <name>-weights itself"):
+        await admin.patch(RESOURCE.path(namespace, "kept"), {"spec": {"storage": {"size": "11Gi"}}})
 
 
 def _alive(recorder: Recorder, resource: Any) -> set[str]:

@@ -201,12 +201,14 @@ def _reported(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:
     newest = sorted(pods_of(md, seen), key=lambda pod: pod.meta.creation_timestamp or "", reverse=True)
     reports = (fetch_report.pod_report(pod) for pod in newest)
     problem = next((report.problem for report in reports if report and report.problem), None)
-    return fetch_report.with_words(problem, _words(md.spec)) if problem else None
+    return fetch_report.with_words(problem, _words(md)) if problem else None
 
 
-def _words(spec: ModelDeploymentSpec) -> dict[str, str]:
-    claim = spec.storage.existing_claim
-    return {**_WORDS, "enlarge the volume": f"enlarge the claim {claim}"} if claim else _WORDS
+def _words(md: Object[ModelDeploymentSpec]) -> dict[str, str]:
+    storage = md.spec.storage
+    if not storage.existing_claim and not storage.retain:
+        return _WORDS
+    return {**_WORDS, "enlarge the volume": f"enlarge the claim {weights.claim_name(md)}"}
 
 
 def _of_job(md: Object[ModelDeploymentSpec], seen: Seen) -> Problem | None:

@@ -151,6 +151,15 @@ _STORAGE: Final = (
         holds=lambda _spec, _meta: True,
     ),
     Rule(
+        cel="!has(self.retain) || !self.retain || "
+        "(has(self.size) ? self.size : '') == (has(oldSelf.size) ? oldSelf.size : '')",
+        message="spec.storage.size cannot change with spec.storage.retain, because a claim that outlives its object is "
+        "never changed; enlarge the claim <name>-weights itself",
+        field="spec.storage.size",
+        holds=lambda _spec, _meta: True,
+        at="spec.storage",
+    ),
+    Rule(
         cel="!has(self.existingClaim) || self.existingClaim == '' || "
         "(!has(self.size) && (!has(self.storageClassName) || self.storageClassName == ''))",
         message="spec.storage.existingClaim is used as it is: remove spec.storage.size and storageClassName",
