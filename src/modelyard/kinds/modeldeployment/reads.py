@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import download, drain, version, weights
+from modelyard.kinds.modeldeployment import download, drain, prune, version, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,5 +23,6 @@ def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
     yield from weights.reads(md)
     if before := version.earlier(md, seen):
         yield Named(VOLUME_CLAIM, weights.mounted_claim(before))
+        yield prune.mounts(md)
     yield from download.reads(md, seen)
     yield from drain.checks(md, seen)
