@@ -106,8 +106,8 @@ def test_path_and_name_are_those_that_the_engine_takes(spec: dict[str, Any], url
 
 @pytest.mark.parametrize(("spec", "name"), [({}, "gemma-3-1b"), ({"runtime": "vllm"}, "chat")])
 def test_a_zerfoo_service_is_an_address_and_a_name_that_its_engine_takes(spec: dict[str, Any], name: str):
-    status = {"conditions": [{"type": "PrimaryReady", "status": "True"}]}
-    stored = named(ZERFOO, {"modelRef": "gemma-3-1b", **spec}, status)
+    track = {"name": "primary", "model": "gemma-3-1b", "readyReplicas": 1, "effectiveWeight": 100}
+    stored = named(ZERFOO, {"modelRef": "gemma-3-1b", **spec}, {"tracks": [track]})
     assert served_model(stored) == ServedModel("http://chat-svc.default.svc.cluster.local:8080/v1", name, ready=True)
 
 
@@ -155,6 +155,22 @@ def test_a_model_deployment_goes_by_the_names_that_its_pods_take_now(
     found = served_model(stored)
     assert found
     assert (found.model, found.takes_own_name) == (served[0], takes_own_name)
+
+
+@pytest.mark.parametrize(
+    ("primary", "canary", "answers"), [((1, 80), (0, 20), True), ((0, 80), (1, 20), True), ((0, 100), (1, 0), False)]
+)
+def test_a_zerfoo_service_answers_while_a_track_with_a_share_has_a_pod(
+    primary: tuple[int, int], canary: tuple[int, int], answers: bool
+):
+    tracks = [
+        {"name": name, "readyReplicas": ready, "effectiveWeight": share}
+        for name, (ready, share) in (("primary", primary), ("canary", canary))
+    ]
+    conditions = [{"type": "PrimaryReady", "status": "False"}]
+    found = served_model(named(ZERFOO, {"modelRef": "old"}, {"tracks": tracks, "conditions": conditions}))
+    assert found
+    assert found.ready is answers
 
 
 def test_a_zerfoo_service_goes_by_the_model_that_was_promoted():

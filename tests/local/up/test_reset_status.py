@@ -52,6 +52,12 @@ OBJECTS: tuple[dict[str, Any], ...] = (
         "spec": {"modelName": "a", "modelSource": "https://example.com/a.gguf"},
     },
     {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": "Agent", **META, "spec": {"image": "calendar"}},
+    {
+        "apiVersion": "modelyard.dev/v1alpha1",
+        "kind": "ZerfooInferenceService",
+        **META,
+        "spec": {"modelRef": "a", "replicas": 1, "healthCheck": {"path": "/", "interval": "1s", "timeout": "1s"}},
+    },
 )
 
 
@@ -106,6 +112,7 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
         "agent": {"ready": True},
         "model": {"phase": "Ready"},
         "modeldeployment": {"phase": "Running", "readyPods": 1},
+        "zerfooinferenceservice": {"phase": "Ready", "tracks": [{"name": "primary", "model": "a", "readyReplicas": 1}]},
     }
     await kubectl("apply", here, "-f", "-", input=yaml.safe_dump_all([*OBJECTS, deployment("served")]))
     types = {"agent": ("Ready", "CardFetched")}
@@ -129,6 +136,9 @@ async def test_services_of_the_last_start_are_not_ready_and_models_still_are(
     )
     assert await read("modeldeployment", "{.status.phase} {.status.readyPods} " + truths) == (
         "Deploying 0 Ready=False Other=True "
+    )
+    assert await read("zerfooinferenceservice", "{.status.phase} {.status.tracks[0].readyReplicas} " + truths) == (
+        "Pending 0 Ready=False Other=True "
     )
     assert await read("mcp", "{.status.ready} " + truths) == "false Ready=False Other=True "
     assert await read("agent", "{.status.ready} " + truths) == "false Ready=False CardFetched=Unknown "

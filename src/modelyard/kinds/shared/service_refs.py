@@ -6,7 +6,7 @@ counterpart in Kubernetes is the `backendRefs` of an HTTPRoute; here the name of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -24,7 +24,7 @@ from modelyard.kinds.zerfooinferenceservice.api import PORT as ZERFOO_PORT
 from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Resource
@@ -107,14 +107,19 @@ def _of_zerfoo(stored: Stored) -> ServedModel:
     host = names.service_host(f"{stored.meta.name}-svc", stored.meta.namespace)
     # Of vLLM each track is told the name of the object, because their models have different ones.
     name = stored.meta.name if stored.spec.get("runtime") == VLLM else _primary_model(stored)
-    return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", name, _holds(stored, "PrimaryReady"))
+    # Not by PrimaryReady: while pods are replaced, some answer all the same.
+    answers = any(track.get("readyReplicas") and track.get("effectiveWeight") for track in _tracks(stored))
+    return ServedModel(f"http://{host}:{ZERFOO_PORT}/v1", name, answers)
 
 
 def _primary_model(stored: Stored) -> str:
     """Return the model of the primary. After a promotion it is not the one that the spec names."""
-    tracks = stored.status.get("tracks") or ()
-    told = (track.get("model") for track in tracks if track.get("name") == "primary")
+    told = (track.get("model") for track in _tracks(stored) if track.get("name") == "primary")
     return str(next(told, None) or stored.spec["modelRef"])
+
+
+def _tracks(stored: Stored) -> Sequence[dict[str, Any]]:
+    return stored.status.get("tracks") or ()
 
 
 def _origin(url: str) -> str:

@@ -18,6 +18,8 @@ from modelyard.kinds import ALL
 from modelyard.kinds.inferenceservice.phases import ServicePhase
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.kinds.modeldeployment.api import Phase
+from modelyard.kinds.zerfooinferenceservice.api import RESOURCE as ZERFOO
+from modelyard.kinds.zerfooinferenceservice.status import Phase as ZerfooPhase
 from modelyard.kube.errors import NotFound
 from modelyard.local.clock import timestamp
 
@@ -34,6 +36,7 @@ _SERVE: Final = tuple(kind.resource for kind in ALL if DEPLOYMENT in kind.childr
 _REPLICA_SET: Final = Resource("apps", "v1", "ReplicaSet", "replicasets")
 # EndpointSlices that users write lead to servers of their own, and no controller would write them again.
 _BY_CONTROLLER: Final = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+_PHASES: Final = {MODEL_DEPLOYMENT: Phase.DEPLOYING, ZERFOO: ZerfooPhase.PENDING}
 _MESSAGE: Final = "its processes are started again"
 _OF_PODS: Final = dict.fromkeys(("Ready", "ContainersReady"), Truth.FALSE)
 # `Responding` and `CardFetched` as well: the operator takes the last answer of a server for that of the same pods.
@@ -70,8 +73,9 @@ async def reset_status(client: Client, node: str) -> None:
 
 def _unready(item: Stored) -> Json:
     """Return the changed fields of a service's status; only those that its kind has."""
-    phase = Phase.DEPLOYING if item.resource == MODEL_DEPLOYMENT else ServicePhase.CREATING
-    fields = {"phase": phase.value, "ready": False, "readyReplicas": 0, "readyPods": 0}
+    phase = _PHASES.get(item.resource, ServicePhase.CREATING)
+    tracks = [{**track, "readyReplicas": 0} for track in item.status.get("tracks", ())]
+    fields = {"phase": phase.value, "ready": False, "readyReplicas": 0, "readyPods": 0, "tracks": tracks}
     kept = {name: value for name, value in fields.items() if name in item.status}
     return {**kept, "conditions": _conditions(item, _OF_OBJECTS, Reason.STARTING)}
 
