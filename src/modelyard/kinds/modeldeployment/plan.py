@@ -33,7 +33,7 @@ def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Pla
     """
     if decision.drain:
         return _drain(md, seen, decision, decision.drain)
-    servers = _servers(decision.served, seen)
+    servers = _servers(decision.served, seen) if decision.served else _services(md, seen, decision)
     unscaled = autoscale.obsolete(server.scaling(md.spec), seen)
     if problem := decision.problem:
         wait = secrets.requeue_after(md, seen.now, problem)
@@ -67,24 +67,37 @@ def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step
     if step in (Step.REMOVING, Step.DONE):
         left = (*scalers, *servers, *services, *jobs, *drain.own_claim(md, seen))
         return Plan(delete=left, requeue_after=_NEXT if left else None)
-    served = decision.served or md
-    closed = (server.service(md.meta.name, served.spec, closed=True),) if services else ()
+    served = decision.served
     # In the step before, the Deployment is left exactly as it is: a drain that is taken back must restart nothing.
     stops = step is Step.STOPPING and drain.is_scaled_up(seen)
-    stopped = (server.deployment(served, seen, Replicas(0)),) if stops else ()
+    stopped = (server.deployment(served, seen, Replicas(0)),) if stops and served else ()
+    # One that does not tell its version cannot be planned: scaled down with another template, it would start new pods.
+    unknown = servers if stops and not served else ()
     return Plan(
-        apply=(*closed, *stopped),
+        apply=(*_services(md, seen, decision, closed=True), *stopped),
         # The autoscaler first goes: it would bring back pods.
-        delete=(*scalers, *jobs),
+        delete=(*scalers, *jobs, *unknown),
         requeue_after=drain.requeue_after(md, seen, decision.memory),
     )
 
 
-def _servers(md: Object[ModelDeploymentSpec] | None, seen: Seen) -> tuple[Child, ...]:
-    if md is None:
-        return ()
-    name = md.meta.name
-    return (server.deployment(md, seen), server.service(name, md.spec), *server.autoscaler(name, md.spec))
+def _servers(md: Object[ModelDeploymentSpec], seen: Seen) -> tuple[Child, ...]:
+    name, spec = md.meta.name, md.spec
+    return (server.deployment(md, seen), server.service(name, spec.port), *server.autoscaler(name, spec))
+
+
+def _services(
+    md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, *, closed: bool = False
+) -> tuple[Child, ...]:
+    """Return the Service that exists, closed, or open again: a drain may have been taken back.
+
+    Its port is that of what is served, of which a Deployment that does not tell its version may say nothing.
+    """
+    served = decision.served
+    return tuple(
+        server.service(md.meta.name, served.spec.port if served else found.spec["ports"][0]["port"], closed=closed)
+        for found in seen.all(Owned(SERVICE))
+    )
 
 
 def _useless_servers(seen: Seen, decision: Decision) -> tuple[Ref, ...]:

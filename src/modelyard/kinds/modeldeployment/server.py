@@ -55,10 +55,10 @@ def deployment(md: Object[ModelDeploymentSpec], seen: Seen, replicas: Replicas |
     )
 
 
-def service(name: str, spec: ModelDeploymentSpec, *, closed: bool = False) -> Child:
+def service(name: str, port: int, *, closed: bool = False) -> Child:
     """Return the Service in front of the pods; a closed one leads to none of them."""
     selector = naming.closed_selector(name) if closed else naming.selector(name)
-    return workloads.service(name, naming.child_labels(name), selector, spec.port)
+    return workloads.service(name, naming.child_labels(name), selector, port)
 
 
 def autoscaler(name: str, spec: ModelDeploymentSpec) -> tuple[Child, ...]:
