@@ -97,8 +97,17 @@ def checks(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Asked]:
 
 
 def _check(spec: ModelDeploymentSpec, pod: Stored) -> Asked:
-    address = ServiceAddress(pod.meta.namespace, pod.meta.name, spec.port, str(pod.status.get("podIP", "")))
+    address = ServiceAddress(pod.meta.namespace, pod.meta.name, _port(spec, pod), str(pod.status.get("podIP", "")))
     return Asked(EngineLoad(address, pod.meta.uid, ENGINES[spec.engine].gauges))
+
+
+def _port(spec: ModelDeploymentSpec, pod: Stored) -> int:
+    """Return the port of the server of a pod. While pods are replaced, those of two versions may differ.
+
+    The spec is that of the version to serve, for a pod that names no port.
+    """
+    ports = (port for container in pod.spec.get("containers", ()) for port in container.get("ports", ()))
+    return next((port["containerPort"] for port in ports if port.get("name") == "http"), spec.port)
 
 
 def _running(seen: Seen) -> list[Stored]:
