@@ -187,16 +187,12 @@ async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: R
     await MODEL_DEPLOYMENT.until_ready(recorder, namespace)
     name = MODEL_DEPLOYMENT.name
     claim = VOLUME_CLAIM.path(namespace, f"{name}-weights")
-    await admin.patch(claim, {"metadata": {"labels": {"modeldeployment": "another"}}})
-    await recorder.wait_for(
-        VOLUME_CLAIM, namespace, f"{name}-weights", lambda item: _labels(item).get("modeldeployment") == name
+    edited = await admin.patch(claim, {"metadata": {"labels": {"modeldeployment": "another"}}})
+    await recorder.wait_for_later(
+        edited, VOLUME_CLAIM, lambda item: item["metadata"]["labels"]["modeldeployment"] == name
     )
     deprecated = await modeldeployments.edit(admin, namespace, name, deprecated=True, drain={"timeoutSeconds": 0})
     await modeldeployments.until(recorder, namespace, deprecated, name=name, phase="Decommissioned")
-
-
-def _labels(item: Json | None) -> Json:
-    return item["metadata"]["labels"] if item else {}
 
 
 async def _run_an_agent(admin: RawClient, namespace: str, recorder: Recorder) -> None:
@@ -261,7 +257,7 @@ async def _serve_on_a_host(admin: RawClient, namespace: str, recorder: Recorder)
         await admin.delete(ENDPOINT_SLICE.path(namespace, name))
         await admin.patch(fleets.MODELS.path(namespace, "qwen"), {"spec": {"memory": "2Gi"}})
         await fleets.until_ready(recorder, namespace)
-        await admin.patch(ENDPOINT_SLICE.path(namespace, name), {"endpoints": []})
-        await recorder.wait_for(ENDPOINT_SLICE, namespace, name, lambda item: bool(item and item["endpoints"]))
+        edited = await admin.patch(ENDPOINT_SLICE.path(namespace, name), {"endpoints": []})
+        await recorder.wait_for_later(edited, ENDPOINT_SLICE, lambda item: bool(item["endpoints"]))
         await admin.patch(fleets.MODELS.path(namespace, "qwen"), {"spec": {"replicas": 0}})
         await recorder.wait_for(ENDPOINT_SLICE, namespace, name, lambda item: item is None)
