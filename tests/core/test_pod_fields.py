@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from modelyard.core.pod_fields import ANNOTATION_KEY, IMAGE, LABEL_KEY, LABEL_VALUE, OBJECT_NAME
+from modelyard.core.pod_fields import ANNOTATION_KEY, HTTP_URL, IMAGE, LABEL_KEY, LABEL_VALUE, OBJECT_NAME
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 GOOD = {
@@ -18,6 +18,10 @@ GOOD = {
     ANNOTATION_KEY: ["a", "example.com/Team", "Example.COM/team"],
     LABEL_VALUE: ["", "a", "A-b_c.9"],
     OBJECT_NAME: ["", "nvidia", "a.b-c"],
+    HTTP_URL: [
+        "", "http://a", "https://a.example.com/v1", "http://10.0.0.1:8080", "http://[fd00::1]:80/mcp?x=1", "http://a:65535",
+        "https://a/@scope/b", "http://a?b=c@d", "http://a_b.c:1#d",
+    ],
 }  # fmt: skip
 BAD = {
     IMAGE: [
@@ -28,6 +32,10 @@ BAD = {
     ANNOTATION_KEY: ["", "two words", "a/b/c", "-.com/a"],
     LABEL_VALUE: ["-a", "a-", "two words", "a/b", "ä"],
     OBJECT_NAME: ["NVIDIA", "-a", "a.", "a..b", "two words"],
+    HTTP_URL: [
+        "a", "ftp://a", "http://", "http:///a", "http://a b", "http://a,b", "http://user:secret@a", "http://user@a/b",
+        "http://a:0", "http://a:65536", "http://a:99999", "http://a:b", "http://a:", "http://[::1", "http://[a", "HTTP://a",
+    ],
 }  # fmt: skip
 
 
@@ -41,7 +49,7 @@ def test_what_kubernetes_refuses_is_refused(pattern: str):
     assert [text for text in BAD[pattern] if re.search(pattern, text)] == []
 
 
-@pytest.mark.parametrize("pattern", [IMAGE, LABEL_KEY, ANNOTATION_KEY, LABEL_VALUE, OBJECT_NAME])
+@pytest.mark.parametrize("pattern", [IMAGE, LABEL_KEY, ANNOTATION_KEY, LABEL_VALUE, OBJECT_NAME, HTTP_URL])
 def test_no_text_takes_long_to_refuse(pattern: str):
     for piece in ("a", "a-", "a.", "a_", "a/", "1:"):
         assert not re.search(pattern, piece * 500 + "!")

@@ -68,6 +68,8 @@ def fields(info: inspect.Type, path: str) -> Iterator[str]:
     elif isinstance(info, inspect.UnionType):
         for one in info.types:
             yield from fields(one, path)
+    elif isinstance(info, inspect.VarTupleType):
+        yield from fields(info.item_type, path)
     elif isinstance(info, inspect.StructType):
         for field in info.fields:
             yield f"{path}.{field.encode_name}"

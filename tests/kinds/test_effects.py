@@ -35,11 +35,21 @@ DEFAULTS = {
 REFUSED = {"hpa.config.scaleTargetRef.apiVersion"}
 """The object that an autoscaler scales is refused unless it is the right one."""
 SAID = {
-    "telemetry.metrics.exporter.prometheus.host",
-    "telemetry.metrics.exporter.prometheus.port",
-    "telemetry.metrics.port",
+    "Gateway": {
+        "telemetry.metrics.exporter.otlp.endpoint",
+        "telemetry.metrics.exporter.otlp.protocol",
+        "telemetry.metrics.exporter.prometheus.host",
+        "telemetry.metrics.exporter.prometheus.port",
+        "telemetry.receiver.port",
+    },
+    "Agent": {"telemetry.receiver.port"},
+    "Orchestrator": {
+        "telemetry.metrics.exporter.prometheus.host",
+        "telemetry.metrics.exporter.prometheus.port",
+        "telemetry.metrics.port",
+    },
 }
-"""Of a block without effect on an Orchestrator, which `FieldsIgnored` names, the parts are not named again."""
+"""Of a block without effect, which `FieldsIgnored` names, the parts are not named again."""
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
@@ -91,5 +101,5 @@ def test_every_field_that_a_case_sets_has_an_effect_in_one(kind: Kind):
         for path in leaves(spec):
             if not shown.get(name_of(path)):
                 shown[name_of(path)] = outcome(kind, case, without(spec, path)) != before
-    known = DEFAULTS.get(kind.resource.kind, set()) | REFUSED | (SAID if kind is ORCHESTRATOR else set())
+    known = DEFAULTS.get(kind.resource.kind, set()) | REFUSED | SAID.get(kind.resource.kind, set())
     assert {name for name, is_shown in shown.items() if not is_shown} <= known

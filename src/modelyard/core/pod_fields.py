@@ -21,11 +21,17 @@ _REFERENCE: Final = (
     r"(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 
+_HOST: Final = r"([^\s,/?#@:\[\]]+|\[[0-9a-fA-F:.]+\])"
+_PORT: Final = (
+    r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"  # at most 65535
+)
+
 LABEL_KEY: Final = rf"^({_SUBDOMAIN}/)?{_NAME}$"
 ANNOTATION_KEY: Final = rf"^((?i:{_SUBDOMAIN})/)?{_NAME}$"
 LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 OBJECT_NAME: Final = rf"^({_SUBDOMAIN})?$"
 IMAGE: Final = rf"^({_REFERENCE})?$"
+HTTP_URL: Final = rf"^(https?://{_HOST}{_PORT}([/?#][^\s,]*)?)?$"
 
 _KEYS: Final = (
     "keys must be names such as team or example.com/team: at most 63 letters, digits, '-', '_' and '.', beginning and "
@@ -37,6 +43,7 @@ REMEDIES: Final = {
     LABEL_VALUE: "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
     OBJECT_NAME: "must be the name of an object: a-z, 0-9, '-' and '.', beginning and ending with a letter or digit",
     IMAGE: "must be an image such as ghcr.io/org/name:tag: lower case, no spaces, at most one tag and one digest",
+    HTTP_URL: "must be a URL such as http://host:8080/path: http or https, without spaces, commas or credentials",
 }
 """What must hold, in words, of what each pattern is about."""
 
@@ -53,3 +60,5 @@ ObjectName = Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)]
 """The name of an object in the cluster; empty: none."""
 Image = Annotated[str, Meta(pattern=IMAGE, max_length=1024)]
 """A container image; empty: none."""
+HttpUrl = Annotated[str, Meta(pattern=HTTP_URL, max_length=2048)]
+"""A URL that a program in a pod is told. Credentials belong into Secrets, and commas separate URLs; empty: none."""

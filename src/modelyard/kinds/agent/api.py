@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -11,22 +12,20 @@ from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import (
     SecretKeySelector,
 )
-from modelyard.core.pod_fields import Image
+from modelyard.core.pod_fields import HttpUrl, Image, ObjectName
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
 from modelyard.kinds.shared.gateway_refs import GatewayRef
 from modelyard.kinds.shared.pod_settings import ContainerSecurity, MoreEnv, PodResources, PodSecurity, PullSecrets
 from modelyard.kinds.shared.service_refs import ServiceRef
-from modelyard.kinds.shared.telemetry import Metrics, Traces
+from modelyard.kinds.shared.telemetry import Metrics, Receiver, Traces
 
 _ANY_HOST = "0.0.0.0"  # noqa: S104 - inside a pod, where the kubelet and the Service must reach it
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "Agent", "agents")
 
 Duration = Annotated[str, Meta(pattern=DURATION_PATTERN, max_length=32)]
-Url = Annotated[str, Meta(pattern=r"^(https?://[^\s,]+)?$", max_length=2048)]
-SecretName = Annotated[str, Meta(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")]
 Word = Annotated[str, Meta(max_length=64, pattern=r"^\S*$")]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 
@@ -34,7 +33,7 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 class Card(Struct, frozen=True, rename="camel"):
     """What the agent publishes of itself."""
 
-    url: Annotated[Url, Meta(description="The URL under which others reach it. Left out: that of its Service.")] = ""
+    url: Annotated[HttpUrl, Meta(description="Where others reach the agent. Left out: at its Service.")] = ""
 
 
 class Logging(Struct, frozen=True, rename="camel"):
@@ -50,6 +49,7 @@ class Telemetry(Struct, frozen=True, rename="camel"):
     enabled: Annotated[bool, Meta(description="Whether there are any.")] = False
     metrics: Annotated[Metrics, Meta(description="Metrics.")] = Metrics()
     traces: Annotated[Traces | None, Meta(description="Traces.")] = None
+    receiver: Annotated[Receiver, Meta(description="No effect: an agent receives none.")] = Receiver()
 
 
 class Queue(Struct, frozen=True, rename="camel"):
@@ -68,7 +68,7 @@ class McpClient(Struct, frozen=True, rename="camel"):
 
     enabled: Annotated[bool, Meta(description="Whether it uses any.")] = False
     servers: Annotated[
-        tuple[Annotated[Url, Meta(min_length=1)], ...], Meta(description="Their URLs, without path.", max_length=64)
+        tuple[Annotated[HttpUrl, Meta(min_length=1)], ...], Meta(description="Their URLs, without path.", max_length=64)
     ] = ()
     endpoint: Annotated[str, Meta(description="The path of MCP on each.", pattern=r"^/\S*$", max_length=1024)] = "/mcp"
     refresh_interval: Annotated[Duration, Meta(description="How often their tools are listed.")] = "5m"
@@ -83,7 +83,7 @@ class Tls(Struct, frozen=True, rename="camel"):
     """TLS with the certificate of a Secret."""
 
     enabled: Annotated[bool, Meta(description="Whether TLS is spoken.")] = False
-    secret_ref: Annotated[SecretName, Meta(description="The Secret that holds tls.crt and tls.key.")] = ""
+    secret_ref: Annotated[ObjectName, Meta(description="The Secret that holds tls.crt and tls.key.")] = ""
 
     @property
     def secret(self) -> str:
@@ -95,7 +95,7 @@ class ApiKey(Struct, frozen=True, rename="camel"):
     """The older form of `llm.apiKeySecretRef`."""
 
     secret_ref: Annotated[
-        SecretName, Meta(description="A Secret that holds the key of the LLM as apiKey. May be missing.")
+        ObjectName, Meta(description="A Secret that holds the key of the LLM as apiKey. May be missing.")
     ] = ""
 
 
@@ -111,7 +111,7 @@ class Llm(Struct, frozen=True, rename="camel"):
     """The LLM that the agent thinks with."""
 
     # The rule of renaming would make baseUrl of it.
-    base_url: Annotated[Url, Meta(description="Its URL, with /v1. Usually that of a gateway.")] = field(
+    base_url: Annotated[HttpUrl, Meta(description="Its URL, with /v1. Usually that of a gateway.")] = field(
         default="", name="baseURL"
     )
     service_ref: Annotated[
@@ -248,6 +248,12 @@ def agent_url(name: str, namespace: str, spec: AgentSpec) -> str:
     return spec.card.url or service_url(name, namespace, spec)
 
 
+def container_ports(spec: AgentSpec) -> dict[str, int]:
+    """Return the ports of the container by name: of the agent, and of its page of metrics if it has one."""
+    page = spec.telemetry.metrics.page if spec.telemetry.enabled else None
+    return {"http": spec.port, **({"metrics": page.port} if page else {})}
+
+
 _NAME_RULE = Rule(
     cel="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
     message="metadata.name must begin with a letter, hold only a-z, 0-9 and '-', and have at most 63 characters, "
@@ -255,6 +261,20 @@ _NAME_RULE = Rule(
     field="metadata.name",
     holds=lambda _, meta: len(meta.name) <= 63 and "." not in meta.name and meta.name[:1].isalpha(),
     at="",
+)
+_HOST_RULE = Rule(
+    cel="!self.startsWith('127.') && !(self in ['localhost', '::1'])",
+    message="spec.host must not be loopback: neither probes nor the Service would reach the agent",
+    field="spec.host",
+    holds=lambda spec, _: not spec.host.startswith("127.") and spec.host not in ("localhost", "::1"),
+)
+_ASTRAY = r"^https?://(localhost|127[.]|0[.]0[.]0[.]0|169[.]254[.]|metadata[.]google[.]|\[(::1?|[fF][eE]80:.*)\])"
+"""URLs of loopback, link-local and metadata addresses, in the forms that people write."""
+_CARD_RULE = Rule(
+    cel=f"!self.matches(r'{_ASTRAY}')",
+    message="spec.card.url must not lead clients to themselves or to a metadata service",
+    field="spec.card.url",
+    holds=lambda spec, _: re.match(_ASTRAY, spec.card.url) is None,
 )
 _TLS_RULE = Rule(
     cel="!has(self.enabled) || !self.enabled || (has(self.secretRef) && self.secretRef != '')",
@@ -285,6 +305,17 @@ def _ways_to_the_llm(llm: Llm) -> int:
     return sum((bool(llm.base_url), llm.service_ref is not None, llm.gateway_ref is not None))
 
 
+_EXPORTER = "self.telemetry.metrics.exporter"
+_PORTS_RULE = Rule(
+    cel="!has(self.telemetry) || !has(self.telemetry.enabled) || !self.telemetry.enabled || "
+    f"!has(self.telemetry.metrics) || self.port != (has({_EXPORTER}) && has({_EXPORTER}.prometheus) ? "
+    f"{_EXPORTER}.prometheus.port : self.telemetry.metrics.enabled && !(has({_EXPORTER}) && has({_EXPORTER}.otlp)) ? "
+    "self.telemetry.metrics.port : 0)",
+    message="spec.port must be another port than that of the metrics in spec.telemetry",
+    field="spec.port",
+    holds=lambda spec, _: len(set(container_ports(spec).values())) == len(container_ports(spec)),
+    at="spec",
+)
 _KEY_RULE = Rule(
     cel="!has(self.apiKeySecretRef) || (has(self.apiKeySecretRef.name) && self.apiKeySecretRef.name != '')",
     message="spec.agent.llm.apiKeySecretRef.name must name the Secret that holds the API key",
@@ -295,4 +326,4 @@ _KEY_RULE = Rule(
     at="spec.agent.llm",
 )
 
-RULES = (_NAME_RULE, _TLS_RULE, _LLM_TLS_RULE, _ONE_LLM_RULE, _KEY_RULE)
+RULES = (_NAME_RULE, _HOST_RULE, _CARD_RULE, _TLS_RULE, _LLM_TLS_RULE, _ONE_LLM_RULE, _PORTS_RULE, _KEY_RULE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelyard.core.plan import Child, Plan, Replicas
 from modelyard.core.resources import DEPLOYMENT, SERVICE
-from modelyard.kinds.agent.api import RESOURCE
+from modelyard.kinds.agent.api import RESOURCE, container_ports
 from modelyard.kinds.agent.environment import LLM_TLS_FOLDER, TLS_FOLDER, environment
 from modelyard.kinds.agent.llm import LlmPlace, find_llm
 from modelyard.kinds.agent.reads import config_refs
@@ -73,12 +73,12 @@ def deployment(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Child:
 
 def container(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Json:
     """Return the container that runs the agent."""
-    spec = agent.spec
+    spec, ports = agent.spec, container_ports(agent.spec)
     body = {
         "name": "agent",
         "image": spec.image,
         "env": environment(spec, agent.meta, llm, seen),
-        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports(spec).items()],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
         "resources": pods.resources(spec.resources),
         # Not every agent has a page of its health, and a kubelet cannot read a card. The operator does.
         "readinessProbe": pods.tcp_probe("http", periodSeconds=5, failureThreshold=3),
@@ -96,18 +96,12 @@ def mounts(spec: AgentSpec) -> list[tuple[str, str, str]]:
     return [mount for mount in known if mount[1]]
 
 
-def ports(spec: AgentSpec) -> dict[str, int]:
-    """Return the ports of the container by name: of the agent, and of its page of metrics if it has one."""
-    page = spec.telemetry.metrics.page if spec.telemetry.enabled else None
-    return {"http": spec.port, **({"metrics": page.port} if page else {})}
-
-
 def service(agent: Object[AgentSpec]) -> Child:
     """Return the Service in front of the agent."""
     name = agent.meta.name
     listed = [
         {"name": port, "port": number, "protocol": "TCP", "targetPort": port}
-        for port, number in ports(agent.spec).items()
+        for port, number in container_ports(agent.spec).items()
     ]
     spec = {"type": "ClusterIP", "selector": labels.selector(name), "ports": listed}
     return workloads.child(SERVICE, name, labels.common(RESOURCE, name), {"spec": spec})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CARD_FETCHED = "CardFetched"
-_ONE_COLLECTOR = "an agent has one collector, and sends metrics there or serves them"
+_ONE_COLLECTOR = "an agent has one collector, sends metrics there or serves them, and receives none"
 
 
 def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentStatus:
@@ -53,6 +53,7 @@ def unused(telemetry: Telemetry) -> list[str]:
         "spec.telemetry.metrics.exporter.otlp.endpoint": bool(sent and sent.endpoint not in ("", used.endpoint)),
         "spec.telemetry.metrics.exporter.otlp.protocol": bool(sent and sent.protocol not in ("", used.protocol)),
         "spec.telemetry.metrics.exporter.prometheus": bool(sent and exporter and exporter.prometheus),
+        "spec.telemetry.receiver.enabled": telemetry.receiver.enabled,
     }
     return [field for field, is_lost in found.items() if is_lost]
 

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 
 from modelyard.core.conditions import Conditions
 from modelyard.core.embedded import ResourceRequirements
+from modelyard.core.pod_fields import Image, ObjectName
 from modelyard.kinds.contract import Column
 from modelyard.kinds.gateway.blocks import Auth, Guardrails, McpClient, Provider, Routing, Server, Telemetry
 from modelyard.kinds.gateway.exposure import GatewayApi, IngressBlock, ServiceBlock
@@ -29,14 +30,7 @@ class ServiceAccount(Struct, frozen=True, rename="camel"):
     """The ServiceAccount that the pods run under. They get no token of it."""
 
     create: Annotated[bool, Meta(description="Whether it is created.")] = True
-    name: Annotated[
-        str,
-        Meta(
-            description="Its name. Left out: that of the Gateway.",
-            max_length=253,
-            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
-        ),
-    ] = ""
+    name: Annotated[ObjectName, Meta(description="Its name. Left out: that of the Gateway.")] = ""
 
 
 class GatewaySpec(Struct, frozen=True, rename="camel"):
@@ -45,7 +39,7 @@ class GatewaySpec(Struct, frozen=True, rename="camel"):
     replicas: Annotated[
         int, Meta(description="How many pods. With hpa enabled: how many to start with.", ge=1, le=100)
     ] = 1
-    image: Annotated[str, Meta(description="The container image.", min_length=1, max_length=1024)] = IMAGE
+    image: Annotated[Image, Meta(description="The container image.", min_length=1)] = IMAGE
     environment: Annotated[
         Literal["development", "staging", "production"], Meta(description="How much the gateway logs.")
     ] = "production"

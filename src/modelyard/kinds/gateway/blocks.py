@@ -6,21 +6,20 @@ inference-gateway operator documents.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from modelyard.core.embedded import ConfigMapKeySelector, EnvVar, SecretKeySelector
+from modelyard.core.pod_fields import HttpUrl, ObjectName
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.kinds.shared.discovery import ServiceDiscovery
 from modelyard.kinds.shared.service_refs import ServiceRef
-
-HTTP_URL: Final = r"^(https?://[^\s,]+)?$"
+from modelyard.kinds.shared.telemetry import MetricsExporter, Receiver
 
 Duration = Annotated[str, Meta(pattern=DURATION_PATTERN, max_length=32)]
 Port = Annotated[int, Meta(ge=1024, le=65535)]
 """A port that a container may listen on without being root."""
-Url = Annotated[str, Meta(pattern=HTTP_URL, max_length=2048)]
 
 
 class ServerTls(Struct, frozen=True, rename="camel"):
@@ -61,7 +60,7 @@ class Server(Struct, frozen=True, rename="camel"):
 class Oidc(Struct, frozen=True, rename="camel"):
     """The OpenID Connect provider that issues the tokens of clients."""
 
-    issuer_url: Annotated[Url, Meta(description="Its URL. The gateway reads its keys at start.")] = (
+    issuer_url: Annotated[HttpUrl, Meta(description="Its URL. The gateway reads its keys at start.")] = (
         "http://keycloak:8080/realms/inference-gateway-realm"
     )
     client_id: Annotated[
@@ -107,12 +106,15 @@ class Metrics(Struct, frozen=True, rename="camel"):
 
     enabled: Annotated[bool, Meta(description="Whether container and Service show its port.")] = False
     port: Annotated[Port, Meta(description="Its port.")] = 9464
+    exporter: Annotated[
+        MetricsExporter | None, Meta(description="No effect: the gateway serves its metrics, and sends none.")
+    ] = None
 
 
 class Otlp(Struct, frozen=True, rename="camel"):
     """A collector of OpenTelemetry."""
 
-    endpoint: Annotated[Url, Meta(description="Its URL. Left out: http://localhost:4318.")] = ""
+    endpoint: Annotated[HttpUrl, Meta(description="Its URL. Left out: http://localhost:4318.")] = ""
     protocol: Annotated[
         Literal["http/protobuf"], Meta(description="How it is spoken to. The gateway speaks no gRPC.")
     ] = "http/protobuf"
@@ -138,6 +140,7 @@ class Telemetry(Struct, frozen=True, rename="camel"):
     enabled: Annotated[bool, Meta(description="Whether the gateway measures anything.")] = False
     metrics: Annotated[Metrics, Meta(description="The page of metrics.")] = Metrics()
     traces: Annotated[Traces, Meta(description="Traces of requests.")] = Traces()
+    receiver: Annotated[Receiver, Meta(description="No effect: Orchestrators have one.")] = Receiver()
 
 
 class HealthCheck(Struct, frozen=True, rename="camel"):
@@ -154,7 +157,7 @@ class McpServer(Struct, frozen=True, rename="camel"):
     """A tool server."""
 
     name: Annotated[str, Meta(description="What it is called.", min_length=1, max_length=253)]
-    url: Annotated[str, Meta(description="Its URL.", pattern=r"^https?://[^\s,]+$", max_length=2048)]
+    url: Annotated[HttpUrl, Meta(description="Its URL.", min_length=1)]
     health_check: Annotated[HealthCheck, Meta(description="How it is watched.")] = HealthCheck()
 
 
@@ -197,9 +200,7 @@ class Routing(Struct, frozen=True, rename="camel"):
 class PolicyMap(Struct, frozen=True, rename="camel"):
     """A ConfigMap of the namespace."""
 
-    name: Annotated[
-        str, Meta(description="Its name.", max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")
-    ] = ""
+    name: Annotated[ObjectName, Meta(description="Its name.")] = ""
 
 
 class Guardrails(Struct, frozen=True, rename="camel"):
@@ -210,6 +211,6 @@ class Guardrails(Struct, frozen=True, rename="camel"):
         Literal["deny", "allow"],
         Meta(description="What happens to a request that cannot be checked: deny is closed, allow is open."),
     ] = "deny"
-    external_url: Annotated[Url, Meta(description="A server that decides.")] = ""
+    external_url: Annotated[HttpUrl, Meta(description="A server that decides.")] = ""
     external_timeout: Annotated[Duration, Meta(description="How long it may take.")] = "5s"
     config_map_ref: Annotated[PolicyMap, Meta(description="A ConfigMap whose keys are policies.")] = PolicyMap()

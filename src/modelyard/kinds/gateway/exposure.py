@@ -6,12 +6,12 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modelyard.core.pod_fields import Annotations, ObjectName
+
 _HOST: Final = r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
 Host = Annotated[str, Meta(max_length=253, pattern=f"^{_HOST}$")]
-SecretName = Annotated[str, Meta(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")]
 Issuer = Annotated[str, Meta(max_length=253)]
-Notes = dict[str, Annotated[str, Meta(max_length=65536)]]
 
 
 class ServiceBlock(Struct, frozen=True, rename="camel"):
@@ -21,7 +21,7 @@ class ServiceBlock(Struct, frozen=True, rename="camel"):
     port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="Its port. Left out: server.port.")
     ] = None
-    annotations: Annotated[Notes, Meta(description="Its annotations, for load balancers.", max_length=64)] = {}
+    annotations: Annotated[Annotations, Meta(description="Its annotations, for load balancers.", max_length=64)] = {}
 
 
 class IngressPath(Struct, frozen=True, rename="camel"):
@@ -43,7 +43,7 @@ class IngressHost(Struct, frozen=True, rename="camel"):
 class IngressTlsEntry(Struct, frozen=True, rename="camel"):
     """A certificate for some hosts."""
 
-    secret_name: Annotated[SecretName, Meta(description="The Secret with the certificate.", min_length=1)]
+    secret_name: Annotated[ObjectName, Meta(description="The Secret with the certificate.", min_length=1)]
     hosts: Annotated[tuple[Host, ...], Meta(description="The hosts that it is for.", max_length=64)] = ()
 
 
@@ -53,7 +53,7 @@ class IngressTls(Struct, frozen=True, rename="camel"):
     enabled: Annotated[bool, Meta(description="Whether the Ingress speaks HTTPS.")] = True
     issuer: Annotated[Issuer, Meta(description="The ClusterIssuer of cert-manager that makes certificates.")] = ""
     secret_name: Annotated[
-        SecretName, Meta(description="The Secret for hosts that config does not name. Left out: NAME-tls.")
+        ObjectName, Meta(description="The Secret for hosts that config does not name. Left out: NAME-tls.")
     ] = ""
     config: Annotated[
         tuple[IngressTlsEntry, ...], Meta(description="Certificates for some of the hosts.", max_length=64)
@@ -67,8 +67,8 @@ class IngressBlock(Struct, frozen=True, rename="camel"):
     host: Annotated[
         str, Meta(description="A host name for all paths, in place of hosts.", max_length=253, pattern=f"^({_HOST})?$")
     ] = ""
-    class_name: Annotated[str, Meta(description="Its class.", min_length=1, max_length=253)] = "nginx"
-    annotations: Annotated[Notes, Meta(description="Its annotations. They win over ours.", max_length=64)] = {}
+    class_name: Annotated[ObjectName, Meta(description="Its class.", min_length=1)] = "nginx"
+    annotations: Annotated[Annotations, Meta(description="Its annotations. They win over ours.", max_length=64)] = {}
     hosts: Annotated[tuple[IngressHost, ...], Meta(description="Host names and their paths.", max_length=64)] = ()
     tls: Annotated[IngressTls | None, Meta(description="HTTPS at the Ingress. Left out: plain HTTP.")] = None
 
@@ -76,11 +76,11 @@ class IngressBlock(Struct, frozen=True, rename="camel"):
 class ParentRef(Struct, frozen=True, rename="camel"):
     """A Gateway of the Gateway API that routes attach to."""
 
-    name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253)]
-    namespace: Annotated[str, Meta(description="Its namespace. Left out: that of the object.", max_length=63)] = ""
-    group: Annotated[str, Meta(description="Its group.", max_length=253)] = "gateway.networking.k8s.io"
+    name: Annotated[ObjectName, Meta(description="Its name.", min_length=1)]
+    namespace: Annotated[ObjectName, Meta(description="Its namespace. Left out: that of the object.")] = ""
+    group: Annotated[ObjectName, Meta(description="Its group.")] = "gateway.networking.k8s.io"
     kind: Annotated[str, Meta(description="Its kind.", min_length=1, max_length=63)] = "Gateway"
-    section_name: Annotated[str, Meta(description="One listener of it.", max_length=253)] = ""
+    section_name: Annotated[ObjectName, Meta(description="One listener of it.")] = ""
     port: Annotated[Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="One port of it.")] = None
 
 
@@ -89,13 +89,13 @@ class RouteTls(Struct, frozen=True, rename="camel"):
 
     enabled: Annotated[bool, Meta(description="Whether the listener speaks HTTPS.")] = False
     issuer: Annotated[Issuer, Meta(description="The ClusterIssuer of cert-manager that makes the certificate.")] = ""
-    secret_name: Annotated[SecretName, Meta(description="The Secret of the certificate. Left out: NAME-tls.")] = ""
+    secret_name: Annotated[ObjectName, Meta(description="The Secret of the certificate. Left out: NAME-tls.")] = ""
 
 
 class ApiGateway(Struct, frozen=True, rename="camel"):
     """The Gateway of the Gateway API that the route attaches to."""
 
-    gateway_class_name: Annotated[str, Meta(description="Its class.", min_length=1, max_length=253)] = "envoy"
+    gateway_class_name: Annotated[ObjectName, Meta(description="Its class.", min_length=1)] = "envoy"
     parent_refs: Annotated[
         tuple[ParentRef, ...], Meta(description="Existing ones to attach to; then none is created.", max_length=32)
     ] = ()

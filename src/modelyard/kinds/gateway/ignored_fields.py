@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.kinds.gateway.api import GatewaySpec
+    from modelyard.kinds.gateway.blocks import Telemetry
     from modelyard.kinds.gateway.decide import GatewayDecision
 
 FIELDS_IGNORED: Final = "FieldsIgnored"
@@ -28,8 +29,21 @@ def _ignored(spec: GatewaySpec, decision: GatewayDecision) -> Iterator[str]:
     if unknown := sorted({one.name for one in decision.providers if not one.known}):
         names = ", ".join(unknown)
         yield f"spec.providers: the gateway knows no provider {names}; its variables are passed on, and offer no model"
+    if unused := [field for field, is_set in _telemetry(spec.telemetry).items() if is_set]:
+        yield f"{' and '.join(unused)} without effect: the gateway serves its metrics, sends none and receives none"
     checks = [server.health_check for server in spec.mcp.servers] if spec.mcp.enabled else []
     if any(check.path != HealthCheck().path for check in checks):
         yield "spec.mcp.servers: healthCheck.path has no effect, because the gateway asks by MCP; remove it"
     if len({(check.enabled, check.interval) for check in checks}) > 1:
         yield "spec.mcp.servers: the gateway has one health check for all servers; give all of them the same"
+
+
+def _telemetry(block: Telemetry) -> dict[str, bool]:
+    if not block.enabled:
+        return {}
+    exporter = block.metrics.exporter
+    return {
+        "spec.telemetry.metrics.exporter.otlp": bool(exporter and exporter.otlp),
+        "spec.telemetry.metrics.exporter.prometheus": bool(exporter and exporter.prometheus),
+        "spec.telemetry.receiver.enabled": block.receiver.enabled,
+    }

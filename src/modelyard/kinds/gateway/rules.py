@@ -123,6 +123,17 @@ def _named_rule(block: str, name: str, ref_of: Callable[[GatewaySpec], dict[str,
     )
 
 
+def _needed_rule(block: str, name: str, ref_of: Callable[[GatewaySpec], dict[str, Any] | None]) -> Rule:
+    """Return the rule that a reference to a file is not optional: without the file, the gateway would not start."""
+    return Rule(
+        cel=f"!has(self.{name}) || !has(self.{name}.optional) || !self.{name}.optional",
+        message=f"{block}.{name} cannot be optional: the gateway does not start without it; remove `optional`",
+        field=f"{block}.{name}",
+        holds=lambda spec, _: not (ref_of(spec) or {}).get("optional"),
+        at=block,
+    )
+
+
 def _enabled(spec: GatewaySpec) -> list[Provider]:
     return [one for one in spec.providers if one.enabled]
 
@@ -145,6 +156,10 @@ RULES = (
     _named_rule("spec.auth.oidc", "clientSecretRef", lambda spec: spec.auth.oidc.client_secret_ref),
     _named_rule("spec.auth.oidc", "caCertRef", lambda spec: spec.auth.oidc.ca_cert_ref),
     _named_rule("spec.routing", "configMapRef", lambda spec: spec.routing.config_map_ref),
+    _needed_rule("spec.server.tls", "certificateRef", lambda spec: spec.server.tls.certificate_ref),
+    _needed_rule("spec.server.tls", "keyRef", lambda spec: spec.server.tls.key_ref),
+    _needed_rule("spec.auth.oidc", "caCertRef", lambda spec: spec.auth.oidc.ca_cert_ref),
+    _needed_rule("spec.routing", "configMapRef", lambda spec: spec.routing.config_map_ref),
     selector_rule("spec.serviceSelector", lambda spec: spec.service_selector),
     selector_rule(
         "spec.mcp.serviceDiscovery.selector",

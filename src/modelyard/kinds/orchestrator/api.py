@@ -11,17 +11,18 @@ from modelyard.core.embedded import (
     PodSecurityContext,
     SecretKeySelector,
 )
+from modelyard.core.pod_fields import HttpUrl, Image
 from modelyard.core.quantities import DURATION_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column
 from modelyard.kinds.shared.discovery import ServiceDiscovery
 from modelyard.kinds.shared.gateway_refs import GatewayRef
 from modelyard.kinds.shared.pod_settings import ContainerSecurity, MoreEnv, PodResources, PullSecrets
-from modelyard.kinds.shared.telemetry import Metrics, Port, Traces
+from modelyard.kinds.shared.telemetry import Metrics, Receiver, Traces
 
 RESOURCE = Resource("core.inference-gateway.com", "v1alpha1", "Orchestrator", "orchestrators")
 
-Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s,]+$")]
+Url = Annotated[HttpUrl, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
@@ -54,9 +55,7 @@ class Channels(Struct, frozen=True, rename="camel"):
 class GatewaySettings(Struct, frozen=True, rename="camel"):
     """The gateway that the orchestrator asks."""
 
-    url: Annotated[
-        str, Meta(description="Its URL, without /v1. Or gatewayRef.", max_length=2048, pattern=r"^(https?://[^\s,]+)?$")
-    ] = ""
+    url: Annotated[HttpUrl, Meta(description="Its URL, without /v1. Or gatewayRef.")] = ""
     gateway_ref: Annotated[GatewayRef | None, Meta(description="A Gateway of this namespace, instead of url.")] = None
     api_key_secret_ref: Annotated[
         SecretKeySelector | None, Meta(description="The key of a Secret that holds its API key.")
@@ -97,13 +96,6 @@ class Mcp(Struct, frozen=True, rename="camel"):
     ] = None
 
 
-class Receiver(Struct, frozen=True, rename="camel"):
-    """A port at which others send traces and metrics."""
-
-    enabled: Annotated[bool, Meta(description="Whether it is open.")] = False
-    port: Annotated[Port, Meta(description="Its number.")] = 4318
-
-
 class Telemetry(Struct, frozen=True, rename="camel"):
     """Traces and metrics of the orchestrator."""
 
@@ -121,7 +113,7 @@ class Telemetry(Struct, frozen=True, rename="camel"):
 class OrchestratorSpec(Struct, frozen=True, rename="camel"):
     """A chat bot that answers with an LLM, tools and agents."""
 
-    image: Annotated[str, Meta(description="The image of the CLI.", min_length=1, max_length=1024)]
+    image: Annotated[Image, Meta(description="The image of the CLI.", min_length=1)]
     channels: Annotated[Channels, Meta(description="Where it listens.")]
     gateway: Annotated[GatewaySettings, Meta(description="The gateway that it asks.")]
     agent: Annotated[Model, Meta(description="The LLM that it thinks with.")]

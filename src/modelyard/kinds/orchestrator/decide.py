@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -15,6 +15,11 @@ from modelyard.kinds.shared.gateway_refs import ResolvedGateway, resolve_gateway
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Every, Object, Seen
     from modelyard.kinds.orchestrator.api import OrchestratorSpec
+
+
+_HEARTBEAT: Final = "INFER_HEARTBEAT_ENABLED"
+_OFF: Final = ("", "0", "f", "false")
+"""What the CLI takes for no."""
 
 
 class Search(Struct, frozen=True):
@@ -83,7 +88,7 @@ def find_gateway(spec: OrchestratorSpec, seen: Seen) -> ResolvedGateway:
 def nothing_to_do(spec: OrchestratorSpec) -> Problem | None:
     """Return a problem if the daemon would end at once, as it neither listens nor plans tasks; None: it does."""
     schedules = spec.tools.enabled and spec.tools.schedule
-    beats = any(entry.get("name") == "INFER_HEARTBEAT_ENABLED" for entry in spec.env)
+    beats = any(entry.get("name") == _HEARTBEAT and entry.get("value", "true") not in _OFF for entry in spec.env)
     if spec.channels.telegram.enabled or schedules or beats:
         return None
     return Problem(

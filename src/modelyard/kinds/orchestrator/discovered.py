@@ -7,8 +7,8 @@ it restarts the pod.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -35,6 +35,8 @@ _WITHIN: Final = 5.0
 """Seconds that a change may wait: each change of the set restarts the bot, so many in a row should be one."""
 _PORTS: Final = {"http": 80, "https": 443}
 _MCP_PATH: Final = "/mcp"
+# Not urlsplit, which raises an error for some URLs that only look like one.
+_URL: Final = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^]]*]|[^[:/?#]+)(:(?P<port>\d+))?(?P<path>/[^?#]*)?")
 
 
 class Place(Struct, frozen=True, order=True):
@@ -78,7 +80,7 @@ def agent_place(agent: Stored) -> Place | None:
 def mcp_place(mcp: Stored) -> Place | None:
     """Return where an MCP object is; None: it has no URL yet, or is being deleted."""
     url = str(mcp.status.get("url", ""))
-    return None if mcp.meta.deleting or not url else Place(mcp.meta.name, url)
+    return None if mcp.meta.deleting or not _URL.match(url) else Place(mcp.meta.name, url)
 
 
 def agents(orchestrator: Object[OrchestratorSpec]) -> Every[Place] | None:
@@ -133,14 +135,15 @@ def servers_file(places: Iterable[Place]) -> ConfigFile:
 
 
 def _server(place: Place) -> Json:
-    at = urlsplit(place.url)
+    at = _URL.match(place.url)
+    assert at, "no other URL is listed or found"
     return {
         "name": place.name,
         "enabled": True,
-        "scheme": at.scheme,
-        "host": at.hostname or "",
-        "port": at.port or _PORTS[at.scheme],
-        "path": at.path or _MCP_PATH,
+        "scheme": at["scheme"],
+        "host": at["host"].strip("[]"),
+        "port": int(at["port"] or _PORTS[at["scheme"]]),
+        "path": at["path"] or _MCP_PATH,
     }
 
 

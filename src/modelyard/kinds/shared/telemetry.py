@@ -1,6 +1,7 @@
-"""`spec.telemetry` of the inference-gateway kinds whose programs send traces and metrics: Agent and Orchestrator.
+"""`spec.telemetry` of the inference-gateway kinds: Gateway, Agent and Orchestrator share its shape.
 
-The names are those of OpenTelemetry. Which of them a program reads is said in the environment of each kind.
+The names are those of OpenTelemetry. Which of them a program reads is said in the environment of each kind, and the
+condition FieldsIgnored names those that it does not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Condition, Problem, Truth, failing
+from modelyard.core.pod_fields import HttpUrl
 from modelyard.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -22,9 +24,7 @@ Port = Annotated[int, Meta(ge=1024, le=65535)]
 class Otlp(Struct, frozen=True, rename="camel"):
     """An OpenTelemetry collector."""
 
-    endpoint: Annotated[
-        str, Meta(description="Its URL, such as http://collector:4318.", max_length=2048, pattern=r"^(https?://\S+)?$")
-    ] = ""
+    endpoint: Annotated[HttpUrl, Meta(description="Its URL, such as http://collector:4318.")] = ""
     protocol: Annotated[Literal["", "grpc", "http/protobuf"], Meta(description="How it is spoken to.")] = ""
 
 
@@ -77,6 +77,13 @@ class Traces(Struct, frozen=True, rename="camel"):
     def otlp(self) -> Otlp | None:
         """The collector of traces; None: they are not sent."""
         return self.exporter.otlp if self.exporter else None
+
+
+class Receiver(Struct, frozen=True, rename="camel"):
+    """A port at which others send traces and metrics. Only Orchestrators have one."""
+
+    enabled: Annotated[bool, Meta(description="Whether it is open. Only Orchestrators have one.")] = False
+    port: Annotated[Port, Meta(description="Its number.")] = 4318
 
 
 def collector(traces: Traces | None, metrics: Metrics) -> Otlp:
