@@ -35,7 +35,11 @@ CHILDREN = (DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, INGRESS, AUTOSCALER)
 EDGE = "inference-gateway"
 NAMESPACES = {body["metadata"].get("namespace") for body in yaml.safe_load_all(FILE.read_text())}
 SECONDS = 90.0
-OTHERWISE = {"gateway-complete": "GatewayAPINotInstalled", "orchestrator": "SecretNotFound"}
+OTHERWISE = {
+    f"{EDGE}/gateway-complete": "GatewayAPINotInstalled",
+    f"{EDGE}/auth-keycloak": "GatewayAPINotInstalled",
+    "orchestrator/orchestrator": "SecretNotFound",
+}
 """What is not Ready: the cluster of tests has no Gateway API, and one example has its Secret in another namespace."""
 CREDENTIALS = {
     "metadata": {"name": "telegram-bot-credentials"},
@@ -117,20 +121,24 @@ async def test_samples_and_examples_apply_unchanged_and_become_what_they_say(
         await kubectl("apply", "--validate=strict", "-f", str(FILE))
         statuses = {}
         for body in objects:
-            name = body["metadata"]["name"]
-            place = (body["kind"], body["metadata"]["namespace"], name)
-            statuses[name] = await shown(recorder, *place, OTHERWISE.get(name, "Ready"))
+            space, name = body["metadata"]["namespace"], body["metadata"]["name"]
+            place = f"{space}/{name}"
+            statuses[place] = await shown(recorder, body["kind"], space, name, OTHERWISE.get(place, "Ready"))
         tools = [f"http://mcp-time-{one}-service.mcp.svc.cluster.local:8080/mcp" for one in "ab"]
         found_tools = await recorder.wait_for(
             GATEWAY.resource, EDGE, EDGE, lambda item: (item or {}).get("status", {}).get("mcpServers") == tools
         )
         assert found_tools
-        assert statuses["gateway-with-ingress-simple"]["url"] == "http://api.inference-gateway.local"
-        assert statuses["gateway-with-ingress-advanced"]["url"] == "https://api.inference-gateway.local"
+        assert statuses[f"{EDGE}/gateway-with-ingress-simple"]["url"] == "http://api.inference-gateway.local"
+        assert statuses[f"{EDGE}/gateway-with-ingress-advanced"]["url"] == "https://api.inference-gateway.local"
         named = "Groq,Cohere,Cloudflare,DeepSeek,Ollama,Google"
-        assert statuses["gateway-complete"]["providerSummary"] == named
-        assert statuses["mcp-sample"]["readyReplicas"] == 2
-        assert all(statuses[body["metadata"]["name"]]["card"]["version"] == "1.0" for body in agents_of(objects))
+        assert statuses[f"{EDGE}/gateway-complete"]["providerSummary"] == named
+        assert statuses[f"{EDGE}/gateway-no-rbac"]["serviceAccountName"] == "existing-service-account"
+        assert statuses[f"{EDGE}/google-gateway"]["providerSummary"] == "Google"
+        assert "no provider qwen-coder" in told(statuses[f"{EDGE}/gpu"], "FieldsIgnored")
+        assert "it answers no user" in told(statuses["infer/orchestrator"], "Ready")
+        assert statuses["mcp/mcp-sample"]["readyReplicas"] == 2
+        assert all(statuses[place]["card"]["version"] == "1.0" for place in agents_of(objects))
         assert recorder.now(AUTOSCALER, "mcp", "mcp-memory-server")
         await cluster.controlplane.admin.create("/api/v1/namespaces/orchestrator/secrets", CREDENTIALS)
         found = await shown(recorder, "Orchestrator", "orchestrator", "orchestrator")
@@ -139,9 +147,15 @@ async def test_samples_and_examples_apply_unchanged_and_become_what_they_say(
         assert not [version for version in recorder.log if "canary" in str(version.object)]
 
 
-def agents_of(objects: list[Json]) -> list[Json]:
-    """Return the Agents among objects."""
-    return [body for body in objects if body["kind"] == "Agent"]
+def agents_of(objects: list[Json]) -> list[str]:
+    """Return where the Agents among objects are."""
+    found = (body["metadata"] for body in objects if body["kind"] == "Agent")
+    return [f"{meta['namespace']}/{meta['name']}" for meta in found]
+
+
+def told(status: Json, kind: str) -> str:
+    """Return what a condition of a status says."""
+    return str(condition({"status": status}, kind)["message"])
 
 
 async def test_the_quick_start_its_status_and_its_cleanup_work_as_written(cluster: Cluster, kubectl: Kubectl) -> None:
