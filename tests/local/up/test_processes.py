@@ -183,3 +183,58 @@ async def test_a_second_signal_does_not_wait_and_leaves_the_terminal_in_order() 
             process.send_signal(signal.SIGINT)
         assert await process.stdout.read() == b"left\n"
         assert await process.wait() == 130
+
+
+_FAILING = """
+import asyncio
+from modelyard.local.up.commands import _until_stopped
+
+async def part():
+    raise RuntimeError("a part failed")
+
+async def machine():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(part())
+        try:
+            await asyncio.sleep(600)
+        finally:
+            print("stopping", flush=True)
+            await asyncio.to_thread(input)
+            print("stopped", flush=True)
+
+asyncio.run(_until_stopped(machine(), lambda: print("left", flush=True)))
+"""
+
+
+async def test_a_signal_while_a_failed_machine_stops_does_not_hide_why_it_failed() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _FAILING), stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(_SECONDS):
+        assert await process.stdout.readline() == b"stopping\n"
+        process.send_signal(signal.SIGINT)
+        output, complaint = await process.communicate(b"\n")
+    assert output == b"stopped\n"
+    assert b"RuntimeError: a part failed" in complaint
+    assert process.returncode == 1
+
+
+_CANCELLED = """
+import asyncio
+from modelyard.local.up.commands import _until_stopped
+
+async def machine():
+    raise asyncio.CancelledError
+
+asyncio.run(_until_stopped(machine(), lambda: None))
+"""
+
+
+async def test_an_end_that_no_signal_asked_for_is_an_error() -> None:
+    process = await asyncio.create_subprocess_exec(*(sys.executable, "-c", _CANCELLED), stderr=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(_SECONDS):
+        _, complaint = await process.communicate()
+    assert b"CancelledError" in complaint
+    assert process.returncode == 1

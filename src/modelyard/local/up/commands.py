@@ -254,18 +254,24 @@ def _say(line: str) -> None:
 
 async def _until_stopped(work: Coroutine[Any, Any, object], leave: Callable[[], object]) -> None:
     """Run the work until a signal cancels it. A second signal exits at once, after `leave` has mended the terminal."""
-    task = asyncio.ensure_future(work)
+    task, is_told = asyncio.ensure_future(work), False
 
     def stop() -> None:
-        if task.cancelling():
+        nonlocal is_told
+        if is_told:
             leave()
             # Lifelines and the reaper end what we have started.
             os._exit(_HURRIED)
-        task.cancel()
+        is_told = True
+        # A part that has failed cancels it as well. Then it is stopping already, and has yet to say why.
+        if not task.cancelling():
+            task.cancel()
 
     for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop)
     try:
         await task
     except asyncio.CancelledError:
-        return
+        # Without a signal it is a bug, and must not look like an end that was asked for.
+        if not is_told:
+            raise
