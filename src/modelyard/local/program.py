@@ -32,7 +32,7 @@ class ProcessDied(ModelyardError):
 
 
 class CannotStart(ModelyardError):
-    """A program is missing or not executable."""
+    """A program is missing or not executable, or the system has no room for another process."""
 
 
 class Program:
@@ -68,16 +68,17 @@ class Program:
 
     async def start(self) -> None:
         """Start the program; `CannotStart` when that fails. Its output is appended to its log."""
-        theirs, self._lifeline = os.pipe()
         try:
-            self._process = await self._spawn(theirs)
+            theirs, self._lifeline = os.pipe()
+            try:
+                self._process = await self._spawn(theirs)
+            finally:
+                os.close(theirs)
         except BaseException as error:
             self._drop_lifeline()
             if isinstance(error, OSError):
-                raise CannotStart(f"{self.name} cannot be started: {error}; build the control plane again") from error
+                raise CannotStart(f"{self.name} cannot be started: {error}; {_remedy(error)}") from error
             raise
-        finally:
-            os.close(theirs)
 
     async def _spawn(self, lifeline: int) -> asyncio.subprocess.Process:
         with self.log.open("ab") as log:
@@ -124,6 +125,12 @@ class Program:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+
+
+def _remedy(error: OSError) -> str:
+    if isinstance(error, (FileNotFoundError, PermissionError)):
+        return "build or install it again"
+    return "free what the system is short of"
 
 
 async def _signal_and_wait(process: asyncio.subprocess.Process, how: signal.Signals, grace: float) -> None:

@@ -44,6 +44,33 @@ async def test_a_program_that_ends_is_started_again_and_that_is_said(tmp_path: P
         await program.stop()
 
 
+async def test_a_program_that_cannot_be_started_again_is_tried_until_it_can(tmp_path: Path) -> None:
+    script, elsewhere = tmp_path / "sleeper", tmp_path / "elsewhere"
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o700)
+    program = Program([script], tmp_path / "log")
+    said: list[str] = []
+    await program.start()
+    keeping = asyncio.create_task(supervise(program, said.append, lambda _: 2**30))
+    try:
+        assert program.pid
+        script.rename(elsewhere)
+        os.kill(program.pid, signal.SIGKILL)
+        async with asyncio.timeout(_SECONDS):
+            while len(said) < 2:
+                await asyncio.sleep(0.01)
+            elsewhere.rename(script)
+            while program.pid is None:
+                await asyncio.sleep(0.01)
+        assert said[1].startswith("sleeper cannot be started: [Errno 2] No such file or directory")
+        assert said[1].endswith("; build or install it again; it is tried again")
+        assert len(said) == 2, "the same reason is not repeated"
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        await program.stop()
+
+
 _PARENT = """
 import asyncio, sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Restart programs of the control plane, and the operator, when they end by themselves: a static pod's restart policy.
 
-`machine` runs one task per program.
+`machine` runs one task per program. A program that cannot be started is tried again for ever, because the others go on
+without it: models answer while the control plane is away.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from modelyard.local.program import CannotStart
 from modelyard.local.retry import Backoff
 
 if TYPE_CHECKING:
@@ -42,11 +45,27 @@ async def supervise(program: Program, say: Callable[[str], None], free: Callable
         await asyncio.sleep(backoff.delay())
         # Closes the lifeline of the process that has ended.
         await program.stop()
-        await program.start()
+        await _start(program, say, backoff)
+
+
+async def _start(program: Program, say: Callable[[str], None], backoff: Backoff) -> None:
+    """Start a program, as often as it takes. `say` gets each new reason why it cannot be started."""
+    told = ""
+    while True:
+        try:
+            await program.start()
+        except CannotStart as error:
+            if str(error) != told:
+                say(f"{error}; it is tried again")
+            told = str(error)
+            await asyncio.sleep(backoff.delay())
+        else:
+            return
 
 
 def _cause(log: Path, free: Callable[[Path], int]) -> str:
     # A program that cannot write does not get as far as to say so in its log, which is on the same disk.
-    if free(log.parent) < _FULL:
-        return f"the disk that holds {log.parent} is full: free 1 GB or more"
+    with suppress(FileNotFoundError):  # the state folder was moved or removed; the next start of the program says so
+        if free(log.parent) < _FULL:
+            return f"the disk that holds {log.parent} is full: free 1 GB or more"
     return f"{log} may say why"
