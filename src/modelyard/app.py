@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
-import uvloop
 
+from modelyard import event_loop
 from modelyard.core.checks import Answer
 from modelyard.core.checks.agent_card import AgentCard
 from modelyard.core.checks.engine_load import EngineLoad
@@ -68,7 +68,7 @@ def run(settings: Settings, connection: Connection, locate: Locate = in_cluster)
     policy = settings.policy
     remote = permitted(policy.remote_hosts)
     hosts = remote if policy.host_networks is None else permitted(policy.host_networks)
-    uvloop.run(_run(settings, connection, locate, remote, hosts))
+    event_loop.run(_run(settings, connection, locate, remote, hosts))
 
 
 async def _run(settings: Settings, connection: Connection, locate: Locate, remote: Permitted, hosts: Permitted) -> None:

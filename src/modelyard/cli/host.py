@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import uvloop
 import yaml
 
+from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.core.errors import ModelyardError
 from modelyard.core.quantities import quantity, seconds
@@ -80,7 +80,7 @@ def host(
         drain_seconds=_seconds(drain),
     )
     configure_logging(log_level, log_format)
-    uvloop.run(run_daemon(settings))
+    event_loop.run(run_daemon(settings))
 
 
 @app.command()

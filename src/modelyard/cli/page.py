@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 import typer
-import uvloop
 
+from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.cli.one_machine import local_services
 from modelyard.core.names import PAGE_TOKEN
@@ -54,10 +54,10 @@ def page(
     settings = PageSettings(port, namespace, edit, token, listen_fd, _origins(url, in_cluster=in_cluster))
     if not in_cluster:
         settings = msgspec.structs.replace(settings, local_services=local_services())
-        uvloop.run(until_signalled(serving_here(config.find(os.environ), settings), _say))
+        event_loop.run(until_signalled(serving_here(config.find(os.environ), settings), _say))
         return
     connect = partial(config.in_cluster_as, os.environ, authority=authority)
-    uvloop.run(until_signalled(serving_in_cluster(connect, _with_port(settings)), _say))
+    event_loop.run(until_signalled(serving_in_cluster(connect, _with_port(settings)), _say))
 
 
 def _with_port(settings: PageSettings) -> PageSettings:

@@ -7,8 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import uvloop
-
+from modelyard import event_loop
 from tests.local.node.yard import node_of
 
 
@@ -20,4 +19,4 @@ async def main() -> None:
 
 with suppress(KeyboardInterrupt):
     # As in production.
-    uvloop.run(main())
+    event_loop.run(main())

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import uvloop
 from msgspec import Struct
 
+from modelyard import event_loop
 from modelyard.core.errors import ModelyardError
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kube.errors import KubeError
@@ -89,7 +89,7 @@ def up(options: UpOptions) -> None:
         screen = Screen(console())
         images = rules or _kept_image_rules(folder)
         request = UpRequest(folder, images, tuple(documents), options.door_port, options.host_networks)
-        uvloop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
+        event_loop.run(_until_stopped(run(request, screen), screen.console.show_cursor))
 
 
 def _passed_on(options: UpOptions) -> list[str]:
@@ -189,7 +189,7 @@ def _watch(folder: StateFolder, *, as_json: bool) -> None:
 
     with nullcontext() if as_json else screen:
         following = follow_rows(folder, print_changed if as_json else screen.show)
-        uvloop.run(_until_stopped(following, screen.console.show_cursor))
+        event_loop.run(_until_stopped(following, screen.console.show_cursor))
 
 
 def _print_json(folder: StateFolder, rows: list[Row]) -> None:

@@ -8,12 +8,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvloop
+
+from modelyard.event_loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-_LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+_LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": Loop}
 
 
 def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
