@@ -22,7 +22,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.addresses import Permitted, advertisable
 from modelyard.net.http_exchange import Distrusted, ExchangeFailed, NoAnswer, TooLong, conversation, in_cluster
-from modelyard.net.tls_trust import NoCertificate, tls_contexts
+from modelyard.net.tls_trust import secret_contexts
 
 if TYPE_CHECKING:
     import ssl
@@ -111,7 +111,7 @@ async def fetch_card(
     """
     deadline = asyncio.get_running_loop().time() + check.timeout
     try:
-        contexts = _contexts(check, trust)
+        contexts = secret_contexts(check.trust, trust, "spec.tls.secretRef", _CardFailed)
         for context in contexts[:-1]:
             with suppress(Distrusted):
                 return _answer(await _find(check, where, context, deadline), exceptions)
@@ -230,19 +230,6 @@ def _skill(skill: _Skill) -> dict[str, Any]:
 
 def _words(words: Iterable[str] | None) -> list[str]:
     return [clean(word) for word in tuple(words or ())[:_MOST]]
-
-
-def _contexts(check: AgentCard, trust: str | None) -> tuple[ssl.SSLContext | None, ...]:
-    if not check.trust:
-        return (None,)
-    if trust is None:
-        wrong = f"cannot be asked: Secret '{check.trust}' does not exist"
-        raise _CardFailed(Reason.SECRET_NOT_FOUND, wrong, "create it, or correct spec.tls.secretRef")
-    try:
-        return tls_contexts(trust)
-    except NoCertificate as error:
-        wrong = f"cannot be asked: Secret '{check.trust}' holds no certificate"
-        raise _CardFailed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error
 
 
 def _trouble(failure: ExchangeFailed, secret: str) -> Problem:

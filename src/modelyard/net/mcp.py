@@ -24,7 +24,7 @@ from modelyard.net.http_exchange import Distrusted, ExchangeFailed, TooLong, con
 from modelyard.net.jsonrpc import Message, NotJsonRpc, incoming, outgoing
 from modelyard.net.mcp_problems import CHECK_ADDRESS, CHECK_LOGS, HandshakeFailed, refusal, rejection, trouble
 from modelyard.net.sse import SseDecoder
-from modelyard.net.tls_trust import NoCertificate, tls_contexts
+from modelyard.net.tls_trust import secret_contexts
 
 if TYPE_CHECKING:
     import ssl
@@ -168,7 +168,7 @@ async def handshake(check: McpHandshake, where: Locate = in_cluster, trust: str 
     """
     deadline = asyncio.get_running_loop().time() + check.timeout
     try:
-        contexts = _contexts(check, trust)
+        contexts = secret_contexts(check.trust, trust, "spec.server.tls.secretName", HandshakeFailed)
         for context in contexts[:-1]:
             with suppress(Distrusted):
                 return await _greeted(check, where, context, deadline)
@@ -280,19 +280,6 @@ def _result(message: Message, method: str, into: type[T]) -> T:
     except (msgspec.DecodeError, RecursionError) as error:
         wrong = f"answered '{method}' with a result that breaks the protocol"
         raise HandshakeFailed(Reason.BAD_ANSWER, wrong, CHECK_LOGS) from error
-
-
-def _contexts(check: McpHandshake, trust: str | None) -> tuple[ssl.SSLContext | None, ...]:
-    if not check.trust:
-        return (None,)
-    if trust is None:
-        wrong = f"cannot be asked: Secret '{check.trust}' does not exist"
-        raise HandshakeFailed(Reason.SECRET_NOT_FOUND, wrong, "create it or fix spec.server.tls.secretName")
-    try:
-        return tls_contexts(trust)
-    except NoCertificate as error:
-        wrong = f"cannot be asked: Secret '{check.trust}' holds no certificate"
-        raise HandshakeFailed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error
 
 
 def _answer(problem: Problem) -> Answer:

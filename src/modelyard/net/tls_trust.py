@@ -1,4 +1,4 @@
-"""TLS towards a Service whose certificate lies in a Secret that we know, for `mcp`.
+"""TLS towards a Service whose certificate lies in a Secret that we know. All checks of such Services use it.
 
 Two ways to be trusted, and no third: present the very certificate that is expected, whatever names it carries; or
 present one that its authorities issued for the Service's name.
@@ -8,15 +8,39 @@ from __future__ import annotations
 
 import re
 import ssl
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from modelyard.core.errors import ModelyardError
+from modelyard.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 
 
 class NoCertificate(ModelyardError):
     """The text that should hold certificates holds none that can be used."""
+
+
+def secret_contexts(
+    secret: str, pem: str | None, field: str, failed: Callable[[Reason, str, str], ModelyardError]
+) -> tuple[ssl.SSLContext | None, ...]:
+    """Return the TLS contexts for a server with the certificate of a Secret, to try in turn; `(None,)`: without TLS.
+
+    `secret` is empty if the server does not use TLS, and `pem` is None if there is no such Secret. `failed` makes the
+    error that is raised then, of a reason, what is wrong and the remedy; `field` is where the spec names the Secret.
+    """
+    if not secret:
+        return (None,)
+    if pem is None:
+        wrong = f"cannot be asked: Secret '{secret}' does not exist"
+        raise failed(Reason.SECRET_NOT_FOUND, wrong, f"create it, or correct {field}")
+    try:
+        return tls_contexts(pem)
+    except NoCertificate as error:
+        wrong = f"cannot be asked: Secret '{secret}' holds no certificate"
+        raise failed(Reason.SECRET_KEY_MISSING, wrong, "put it there in PEM form under tls.crt") from error
 
 
 def tls_contexts(pem: str) -> tuple[ssl.SSLContext, ...]:
