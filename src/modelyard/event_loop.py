@@ -8,6 +8,7 @@ or libuv ends the process without a word. So uvloop gets a descriptor that no ot
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +23,9 @@ _T = TypeVar("_T")
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
     """Run a coroutine to its end on a loop of its own, as `asyncio.run`, and return its result."""
+    # libuv and other code in C end a process without a word; so at least the stack is on standard error.
+    if not faulthandler.is_enabled():
+        faulthandler.enable()
     return uvloop.run(main, loop_factory=Loop)
 
 

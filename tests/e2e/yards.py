@@ -110,7 +110,7 @@ class Yard:
         words = (*self._command, "up", f"--dir={self.path}", *map(str, args))
         with self.output.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *words, stdout=output, stderr=output, env={**os.environ, "PYTHONFAULTHANDLER": "1", **env}
+                *words, stdout=output, stderr=output, env={**os.environ, **env}
             )
 
     async def until_settled(self) -> str:

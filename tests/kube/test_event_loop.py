@@ -1,4 +1,4 @@
-"""A connection that is reset while it is opened leaves no second owner of its descriptor."""
+"""What our event loop adds to uvloop: descriptors have one owner, and a crash is not silent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,9 @@ def test_a_socket_that_is_refused_is_closed() -> None:
         assert not _is_open(number)
 
     event_loop.run(connect())
+
+
+def test_a_crash_of_code_in_c_shows_where_it_was() -> None:
+    program = "import asyncio, os\nfrom modelyard import event_loop\nevent_loop.run(asyncio.to_thread(os.abort))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
+    assert b"Fatal Python error: Aborted" in ended.stderr
