@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from modelyard.log_lines import write_log_lines
+from modelyard.log_lines import LogStream, write_log_lines
+
+_STANDARD_ERROR: Final = 2
 
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 LogFormat = Annotated[str, typer.Option(help="json, or text for people.")]
@@ -21,4 +22,4 @@ def configure_logging(level: str, style: str) -> None:
         raise typer.BadParameter(f"{level!r} is not a log level: use debug, info, warning or error")
     if style not in {"json", "text"}:
         raise typer.BadParameter(f"{style!r} is not a log format: use json or text")
-    write_log_lines(sys.stderr, json=style == "json", level=number)
+    write_log_lines(LogStream(_STANDARD_ERROR), json=style == "json", level=number)
