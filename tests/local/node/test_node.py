@@ -11,13 +11,14 @@ import pytest
 from modelyard.core.resources import Key
 from modelyard.local.node.process.reaper_process import StateInUse
 from modelyard.local.node.proxy.addresses import HostPort
-from tests.local.node.yard import Yard, conditions, node_of, shell, until, yard_of
+from tests.local.node.yard import SECONDS, Yard, conditions, node_of, shell, until, yard_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
     from modelyard.local.node.proxy.service_dns import ServiceAddresses
+    from modelyard.local.raw_client import RawClient
 
 
 async def test_a_node_shows_what_the_machine_has(yard: Yard) -> None:
@@ -58,6 +59,29 @@ async def test_a_deployment_is_available_scales_and_goes_away(yard: Yard) -> Non
     await until(yard.admin, f"{path}/web", lambda seen: seen["status"].get("availableReplicas") == 2)
     await yard.admin.patch(f"{path}/web", {"spec": {"replicas": 0}})
     await until(yard.admin, f"{yard.path}/pods", lambda seen: not seen["items"])
+
+
+async def test_a_node_whose_disk_cannot_be_measured_for_a_while_goes_on(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{namespace}"
+    state, elsewhere = tmp_path / "state", tmp_path / "elsewhere"
+    async with yard_of(cluster, namespace, state, lease=0.05) as yard:
+        await until(yard.admin, path.rpartition("/")[0], lambda seen: bool(_uid(seen, namespace)))
+        state.rename(elsewhere)
+        last = await _last_renewal(yard.admin, path)
+        elsewhere.rename(state)
+        await until(yard.admin, path, lambda lease: lease["spec"]["renewTime"] != last)
+
+
+async def _last_renewal(admin: RawClient, path: str) -> str:
+    """Wait until a Lease is not renewed for as long as ten renewals take, and return when it was last."""
+    last = ""
+    async with asyncio.timeout(SECONDS):
+        while (now := (await admin.get(path))["spec"]["renewTime"]) != last:
+            last = now
+            await asyncio.sleep(0.5)
+    return str(last)
 
 
 async def test_a_node_that_was_deleted_is_there_again(cluster: Cluster, namespace: str, tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ class _NodeReporter:
                     self._report_now.clear()
                     uid = await self._report()
                 await self._renew(uid)
-            except KubeError as error:
+            # An OSError as well: while descriptors have run out, neither memory nor disk can be measured.
+            except (KubeError, OSError) as error:
                 _log.warning("the node is not reported", node=self._name, error=str(error))
                 beats = 0
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from modelyard.core.names import PAGE_TOKEN
 from modelyard.local.ports import keep_ports
 from modelyard.local.program import Program
+from modelyard.local.retry import Backoff
+from modelyard.local.up.supervise import retry_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOST: Final = "127.0.0.1"
 _PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class Page:
@@ -46,14 +49,14 @@ class Page:
         try:
             while True:
                 await self._visited()
-                await self._serve()
+                await self._serve(say)
                 self._token = secrets.token_urlsafe(32)
                 say(f"the page ended by itself, {self._log} may say why; it is back at {self.url}")
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self._listener.close()
 
-    async def _serve(self) -> None:
+    async def _serve(self, say: Callable[[str], None]) -> None:
         """Run the process to its end."""
         descriptor = self._listener.fileno()
         words = ("modelyard.local.lifeline", "modelyard", "page", f"--listen-fd={descriptor}")
@@ -61,7 +64,8 @@ class Page:
         program = Program(
             [sys.executable, "-P", "-m", *words], log=self._log, name="page", env=env, descriptors=(descriptor,)
         )
-        await program.start()
+        # Not once: what the machine serves must not end because the page cannot be shown.
+        await retry_start(program, say, Backoff(_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
         try:
             await program.ended()
         finally:

@@ -45,11 +45,11 @@ async def supervise(program: Program, say: Callable[[str], None], free: Callable
         await asyncio.sleep(backoff.delay())
         # Closes the lifeline of the process that has ended.
         await program.stop()
-        await _start(program, say, backoff)
+        await retry_start(program, say, backoff)
 
 
-async def _start(program: Program, say: Callable[[str], None], backoff: Backoff) -> None:
-    """Start a program, as often as it takes. `say` gets each new reason why it cannot be started."""
+async def retry_start(program: Program, say: Callable[[str], None], backoff: Backoff) -> None:
+    """Start a program, and return when it runs. `say` gets each new reason why it cannot be started."""
     told = ""
     while True:
         try:

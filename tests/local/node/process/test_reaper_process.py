@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from modelyard.local.node.process.procfs import pids_with
 from modelyard.local.node.process.reaper import mark
+from modelyard.local.node.process.reaper_process import _ReaperProcess
 from tests.local.node.yard import Yard, is_ready, runs, shell, state, until
 
 if TYPE_CHECKING:
@@ -139,6 +141,36 @@ async def test_a_reaper_process_that_was_killed_is_replaced(cluster: Cluster, ya
         await _reaper_of(node.pid, other_than=first)
         node.kill()
         await _all_ended(yard)
+
+
+class _Scarce(_ReaperProcess):
+    """A reaper process that cannot be replaced at the first try, because no descriptor is free."""
+
+    was_refused = False
+
+    async def start(self) -> None:
+        if self._process is not None and not self.was_refused:
+            self.was_refused = True
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        await super().start()
+
+
+async def test_a_reaper_process_that_cannot_be_replaced_at_once_is_tried_again(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("wb") as lock:
+        reaper = _Scarce(tmp_path, lock.fileno())
+        await reaper.start()
+        first = reaper._process
+        assert first
+        respawning = asyncio.create_task(reaper.respawn())
+        first.kill()
+        async with asyncio.timeout(30):
+            while reaper._process is first:
+                await asyncio.sleep(0.01)
+                assert not respawning.done()
+        assert reaper.was_refused
+        respawning.cancel()
+        await asyncio.wait([respawning])
+        await reaper.finish()
 
 
 async def test_what_a_killed_node_and_reaper_left_is_ended_by_the_next(cluster: Cluster, yard: Yard) -> None:

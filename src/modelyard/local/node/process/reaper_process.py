@@ -99,7 +99,9 @@ class _ReaperProcess:
         while self._process is not None:
             await self._process.wait()
             await asyncio.sleep(_RESTART_SECONDS)
-            await self.start()
+            # While descriptors or memory have run out, the next try is in a second.
+            with suppress(OSError):
+                await self.start()
 
     async def finish(self) -> None:
         """Let the process reap, and wait for its end."""
