@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from modelyard.core.objects import Stored
-from modelyard.core.resources import Key
+from modelyard.core.resources import Key, Resource
+from modelyard.kinds.agent.api import RESOURCE as AGENT
+from modelyard.kinds.gateway.api import RESOURCE as GATEWAY
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.mcp.api import RESOURCE as MCP
@@ -151,6 +153,20 @@ def test_a_service_is_settled_when_the_weights_that_it_waits_for_need_help(degra
         },
     )
     assert {each.is_settled for each in rows([model, waiting], PLACES)} == {degraded == "True"}
+
+
+@pytest.mark.parametrize(
+    ("gateway", "settled"), [("ImagePullFailed", True), ("Starting", False)], ids=["needs help", "is on its way"]
+)
+def test_what_waits_for_another_object_is_settled_when_that_one_is(gateway: str, settled: bool) -> None:
+    def seen(resource: Resource, name: str, reason: str) -> Stored:
+        meta = {"name": name, "namespace": "default", "generation": 1}
+        status = {"observedGeneration": 1, "conditions": conditions(Ready=("False", reason, "see below"))}
+        return Stored.from_dict(resource, {"metadata": meta, "status": status})
+
+    waiting = seen(AGENT, "notes", "ReferenceNotReady")
+    shown = rows([seen(GATEWAY, "edge", gateway), waiting], PLACES)
+    assert [each.is_settled for each in shown] == [settled, settled]
 
 
 def test_models_come_before_what_serves_them() -> None:

@@ -12,14 +12,12 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.reasons import PROBLEMS, Reason
-from modelyard.core.resources import Key
 from modelyard.kinds.inferenceservice.api import RESOURCE as INFERENCE_SERVICE
-from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.modeldeployment.api import RESOURCE as MODEL_DEPLOYMENT
 from modelyard.local.node.proxy.service_dns import resolve_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from modelyard.core.objects import Json, Stored
     from modelyard.local.node.proxy.service_dns import ServiceAddresses
@@ -35,6 +33,8 @@ _NOT_ON_THIS_MACHINE: Final = frozenset(
 )
 # An InferenceHost of another network than --host-networks stays out until the user starts the machine anew.
 _NEEDS_HELP: Final = PROBLEMS | _NOT_ON_THIS_MACHINE | {Reason.SCALED_TO_ZERO, Reason.ADDRESS_NOT_ALLOWED}
+
+_WAITS_FOR_ANOTHER: Final = frozenset({Reason.WAITING_FOR_MODEL, Reason.REFERENCE_NOT_READY})
 
 
 class Row(Struct, frozen=True, rename="camel"):
@@ -68,17 +68,14 @@ def rows(items: Iterable[Stored], service_addresses: ServiceAddresses) -> list[R
     """
     made_by_users = (item for item in items if item.meta.controller is None)
     ordered = sorted(made_by_users, key=lambda item: (item.resource.kind != "Model", item.resource.kind, item.meta.key))
-    shown = [(item, row(item, service_addresses)) for item in ordered]
-    stuck = {item.meta.key for item, each in shown if item.resource == MODEL and each.is_settled and not each.is_ready}
+    shown = [row(item, service_addresses) for item in ordered]
+    if any(not each.is_settled and each.reason not in _WAITS_FOR_ANOTHER for each in shown):
+        return shown
+    # Nothing is on its way any more that could end the wait.
     return [
-        msgspec.structs.replace(each, is_settled=each.is_current) if _waits_for(item, each, stuck) else each
-        for item, each in shown
+        msgspec.structs.replace(each, is_settled=each.is_current) if each.reason in _WAITS_FOR_ANOTHER else each
+        for each in shown
     ]
-
-
-def _waits_for(item: Stored, shown: Row, stuck: Collection[Key]) -> bool:
-    """Whether a service waits for weights that are not fetched, because their Model needs help."""
-    return shown.reason == Reason.WAITING_FOR_MODEL and Key(item.meta.namespace, item.spec.get("modelRef", "")) in stuck
 
 
 def row(item: Stored, service_addresses: ServiceAddresses) -> Row:
