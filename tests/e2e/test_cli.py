@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from tests.cli.running import run
@@ -48,6 +52,15 @@ async def test_nothing_is_wrong_with_a_machine_that_is_up_and_its_own_manifests_
     file.write_text(await yard.kubectl("get", "model", "yard", "-o", "yaml"))
     planned = await run("plan", "-f", str(file), "--live", kubeconfig=kubeconfig)
     assert (planned.code, planned.out, planned.err) == (0, "", "nothing would change\n")
+
+
+async def test_logs_end_without_a_word_when_nothing_reads_them_any_more(yard: Yard) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "modelyard", "logs", "operator", "--dir", str(yard.folder.path)]
+    done = await asyncio.to_thread(subprocess.run, words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
 async def test_a_crash_is_explained_by_the_log_of_what_crashed(yard: Yard) -> None:

@@ -237,6 +237,8 @@ def logs(name: str, namespace: str, path: Path | None, *, follow: bool, previous
                 raise
             command = []
     if command:
+        # Python ignores it, and what we become would inherit that, and complain when a reader such as `head` goes.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.execvp(command[0], command)  # noqa: S606 - words of ours, and no shell reads them
     if not ended:
         raise NoLogs(f"no log of anything that has ended is kept of {name} in the namespace {namespace}")
