@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.kube.transport import HttpTransport
 from tests.cli.running import examples, run
 from tests.support.accounts import until_allowed
+from tests.support.own_network import own_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,13 +39,6 @@ Json = dict[str, Any]
 ENDPOINTS = "/api/v1/namespaces/team/endpoints"
 WORDS = ("I ", "am ", "tiny.")
 KEY = "sesame"
-
-
-def own_address() -> str:
-    """Return an address of this machine that is not loopback, which the API server would not pass requests on to."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
-        return str(probe.getsockname()[0])
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
@@ -84,10 +77,12 @@ async def serving(host: str = "127.0.0.1") -> tuple[web.AppRunner, int]:
 @pytest.fixture(scope="module")
 async def served(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
     """The kubeconfig of a cluster in which the Service of `chat` leads to a server that streams."""
-    runner, port = await serving(own_address())
+    address = own_address()
+    assert address, "without one, these tests are run by test_in_own_network"
+    runner, port = await serving(address)
     admin = cluster.controlplane.admin
     try:
-        await lead(admin, port)
+        await lead(admin, address, port)
         yield scene
     finally:
         for path in (SERVICE.path("team", "chat"), f"{ENDPOINTS}/chat"):
@@ -95,9 +90,8 @@ async def served(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
         await runner.cleanup()
 
 
-async def lead(admin: RawClient, port: int) -> None:
+async def lead(admin: RawClient, address: str, port: int) -> None:
     """Let the Service of `chat` lead to a port of this machine. The API server passes on only to addresses of pods."""
-    address = own_address()
     await admin.create(SERVICE.path("team"), {"metadata": {"name": "chat"}, "spec": {"ports": [{"port": 8080}]}})
     status = {"podIP": address, "podIPs": [{"ip": address}]}
     await admin.patch(POD.path("team", "chat-0", "status"), {"status": status})

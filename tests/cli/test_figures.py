@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from modelyard.core.resources import POD
 from modelyard.engines.measured import Measured
 from tests.cli.conftest import TEAM, store
 from tests.cli.running import run
+from tests.support.own_network import own_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,13 +27,6 @@ LABELS = {
 }
 
 
-def own_address() -> str:
-    """Return an address of this machine that is not loopback, which the API server would not pass requests on to."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
-        return str(probe.getsockname()[0])
-
-
 @pytest.fixture(scope="module")
 async def measured(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
     """The kubeconfig of a cluster in which a pod of `chat` has metrics."""
@@ -46,7 +39,9 @@ async def measured(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
     app.add_routes([web.get("/metrics", page)])
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, own_address(), 0).start()
+    address = own_address()
+    assert address, "without one, these tests are run by test_in_own_network"
+    await web.TCPSite(runner, address, 0).start()
     ports = [{"name": "http", "containerPort": runner.addresses[0][1]}]
     pod = {
         "kind": "Pod",
@@ -58,8 +53,8 @@ async def measured(cluster: Cluster, scene: Path) -> AsyncIterator[Path]:
         },
         "status": {
             "phase": "Running",
-            "podIP": own_address(),
-            "podIPs": [{"ip": own_address()}],
+            "podIP": address,
+            "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }

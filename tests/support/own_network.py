@@ -22,6 +22,10 @@ _REFUSED = (
     "(user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns)"
 )
 
+REACHABLE = "192.0.2.7"
+"""An address to bring up, which is then the own address of the network."""
+_ELSEWHERE = "192.0.2.1"
+
 _SET_FLAGS, _SET_ADDRESS = 0x8914, 0x8916
 _UP = 1
 
@@ -42,6 +46,17 @@ async def run_in_own_network(seconds: float, module: str, *args: str) -> None:
     said = output.decode()
     assert not said.startswith("unshare: "), f"{_REFUSED}\n{said}"
     assert process.returncode == 0, said
+
+
+def own_address() -> str | None:
+    """Return an IPv4 address of this machine that is not loopback; None: it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Nothing is sent: the kernel only says by which of its addresses this one would be reached.
+            probe.connect((_ELSEWHERE, 9))
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
 
 
 def bring_up(addresses: Iterable[str]) -> None:
