@@ -1,7 +1,7 @@
 """An engine that streams as slowly as a request says, for what takes too long or too many with a model.
 
 Its command line begins like that of `llama-server`. A request names the number of pieces (`pieces`), the seconds
-between them (`every`), and after how many of them the process ends (`die`).
+between them (`every`), those between head and body (`wait`), and after how many pieces the process ends (`die`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ async def answer(request: web.Request) -> web.StreamResponse:
         headers={"Content-Type": "text/event-stream", "X-Engine": "stand-in", "X-Model": asked["model"]}
     )
     await response.prepare(request)
+    await asyncio.sleep(asked.get("wait", 0))
     for number in range(asked["pieces"]):
         if number == asked.get("die"):
             os._exit(3)

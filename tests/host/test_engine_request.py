@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientConnectionError, ClientError, ClientPayloadError
 from aiohttp.http_exceptions import HttpProcessingError
 
-from modelyard.host.engine_request import engine_answer
+from modelyard.host.engine_request import IDLE_SECONDS, EngineConnections
 from modelyard.local.ports import free_ports
 
 if TYPE_CHECKING:
@@ -36,16 +36,89 @@ async def engine(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
         yield server.sockets[0].getsockname()[1], asked
 
 
-async def read(port: int, method: str = "POST") -> tuple[int, int | None, bytes]:
-    async with engine_answer(port, method, "/v1/x?y=1", [(b"X-One", b"1")], b"body") as answer:
+class KeepingEngine:
+    """Answers every request with these bytes, and keeps the connection open until it is told to close it."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self.connections: list[asyncio.StreamWriter] = []
+        self.requests = 0
+        self.closed = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append(writer)
+        while await reader.read(2**16):
+            self.requests += 1
+            writer.write(self._answer)
+        writer.close()
+        self.closed.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[int]:
+        async with await asyncio.start_server(self.serve, "127.0.0.1") as server:
+            yield server.sockets[0].getsockname()[1]
+
+
+@pytest.fixture
+async def connections() -> AsyncIterator[EngineConnections]:
+    connections = EngineConnections()
+    yield connections
+    connections.close()
+
+
+async def read(connections: EngineConnections, port: int, method: str = "POST") -> tuple[int, int | None, bytes]:
+    async with connections.answer(port, method, "/v1/x?y=1", [(b"X-One", b"1")], b"body") as answer:
         return answer.status, answer.length, await answer.body.read()
 
 
-async def test_a_request_is_sent_whole_and_says_that_it_is_the_last_of_its_connection() -> None:
+async def test_a_request_is_sent_whole(connections: EngineConnections) -> None:
     async with engine(OK + b"Content-Length: 0\r\n\r\n") as (port, asked):
-        await read(port)
-    head = f"POST /v1/x?y=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 4\r\nConnection: close\r\nX-One: 1"
+        await read(connections, port)
+    head = f"POST /v1/x?y=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 4\r\nX-One: 1"
     assert asked == [f"{head}\r\n\r\nbody".encode()]
+
+
+async def test_requests_after_one_another_share_a_connection_which_is_closed_when_it_is_idle(
+    connections: EngineConnections,
+) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 2\r\n\r\nhi")
+    async with engine.running() as port:
+        for _ in range(3):
+            assert await read(connections, port) == (200, 2, b"hi")
+        assert (len(engine.connections), engine.requests) == (1, 3)
+        async with asyncio.timeout(IDLE_SECONDS + 30):
+            await engine.closed.wait()
+        assert await read(connections, port) == (200, 2, b"hi")
+    assert len(engine.connections) == 2
+
+
+async def test_of_many_connections_only_one_is_kept(connections: EngineConnections) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 2\r\n\r\nhi")
+    async with engine.running() as port:
+        await asyncio.gather(*(read(connections, port) for _ in range(5)))
+        assert len(engine.connections) == 5
+        async with asyncio.timeout(30):
+            while sum(not one.is_closing() for one in engine.connections) > 1:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_the_engine_has_closed_meanwhile_is_replaced(connections: EngineConnections) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 2\r\n\r\nhi")
+    async with engine.running() as port:
+        await read(connections, port)
+        # It is noticed when the request is already on its way.
+        engine.connections[0].transport.abort()
+        assert await read(connections, port) == (200, 2, b"hi")
+    assert len(engine.connections) == 2
+
+
+async def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed(connections: EngineConnections) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 9\r\n\r\nhi")
+    async with engine.running() as port:
+        async with connections.answer(port, "POST", "/", [], b"body") as answer:
+            assert await answer.body.readany() == b"hi"
+        async with asyncio.timeout(30):
+            await engine.closed.wait()
 
 
 @pytest.mark.parametrize(
@@ -65,15 +138,15 @@ async def test_a_request_is_sent_whole_and_says_that_it_is_the_last_of_its_conne
     ],
 )
 async def test_an_answer_is_read_however_its_end_is_told(
-    answer: bytes, expected: tuple[int, int | None, bytes]
+    connections: EngineConnections, answer: bytes, expected: tuple[int, int | None, bytes]
 ) -> None:
     async with engine(answer) as (port, _):
-        assert await read(port) == expected
+        assert await read(connections, port) == expected
 
 
-async def test_the_answer_to_head_has_a_length_and_no_body() -> None:
+async def test_the_answer_to_head_has_a_length_and_no_body(connections: EngineConnections) -> None:
     async with engine(OK + b"Content-Length: 7\r\n\r\n") as (port, _):
-        assert await read(port, "HEAD") == (200, 7, b"")
+        assert await read(connections, port, "HEAD") == (200, 7, b"")
 
 
 @pytest.mark.parametrize(
@@ -85,12 +158,14 @@ async def test_the_answer_to_head_has_a_length_and_no_body() -> None:
         pytest.param(OK + b"Transfer-Encoding: chunked\r\n\r\n9\r\nhi", ClientPayloadError, id="a chunk that is cut"),
     ],
 )
-async def test_an_answer_that_is_none_is_an_error(answer: bytes, error: type[Exception]) -> None:
+async def test_an_answer_that_is_none_is_an_error(
+    connections: EngineConnections, answer: bytes, error: type[Exception]
+) -> None:
     async with engine(answer) as (port, _):
         with pytest.raises(error):
-            await read(port)
+            await read(connections, port)
 
 
-async def test_an_engine_that_is_not_there_is_an_error() -> None:
+async def test_an_engine_that_is_not_there_is_an_error(connections: EngineConnections) -> None:
     with pytest.raises(ClientConnectionError, match="takes no connections"):
-        await read(free_ports(1)[0])
+        await read(connections, free_ports(1)[0])

@@ -51,6 +51,14 @@ async def test_a_piece_arrives_before_the_next_is_made(daemon: Daemon) -> None:
     await daemon.until(YARD, lambda entry: entry["inFlight"] == 0)
 
 
+async def test_the_head_of_an_answer_does_not_wait_for_a_body_that_is_slow(daemon: Daemon) -> None:
+    async with aiohttp.ClientSession() as session:
+        body = {"model": YARD, "pieces": 1, "wait": 3600}
+        async with asyncio.timeout(30), session.post(f"{daemon.url}/v1/chat/completions", json=body) as response:
+            assert response.headers["X-Engine"] == "stand-in"
+    await daemon.until(YARD, lambda entry: entry["inFlight"] == 0)
+
+
 async def test_an_engine_that_ends_in_the_middle_breaks_the_stream_and_is_back(daemon: Daemon) -> None:
     with pytest.raises(aiohttp.ClientError):
         await complete(daemon, pieces=10, die=5, every=0.05)

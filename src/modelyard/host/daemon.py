@@ -94,6 +94,7 @@ async def _serve(settings: HostSettings, machine: Machine, stop: asyncio.Event, 
     finally:
         watching.cancel()
         await asyncio.wait({watching})
+        proxy.close()
         await models.stop()
 
 

@@ -1,7 +1,7 @@
-"""One HTTP request to an engine on this machine, on a connection of its own.
+"""HTTP requests to engines on this machine.
 
-`proxy` calls it. A session of aiohttp would do the same in three times the time: it resolves names, keeps cookies,
-follows redirects and pools connections, and an engine needs none of this.
+`proxy` sends them. A session of aiohttp would do the same in three times the time: it resolves names, keeps cookies,
+follows redirects and pools connections without end, and an engine needs none of this.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Header = tuple[bytes, bytes]
 
+IDLE_SECONDS: Final = 1.0
+"""How long a connection waits for the next request: less than any engine does, so that it is not closed under one."""
 _CONNECT_SECONDS: Final = 5.0
 _BUFFER: Final = 2**16
 
@@ -41,40 +43,92 @@ class EngineAnswer(Struct, frozen=True):
         return None if said is None else int(said)
 
 
-@asynccontextmanager
-async def engine_answer(
-    port: int, method: str, path: str, headers: Iterable[Header], body: bytes
-) -> AsyncIterator[EngineAnswer]:
-    """Send a request, and yield the answer while the block lasts. `ClientError`: the engine does not answer."""
-    connection = await _connected(port, has_body=method != hdrs.METH_HEAD)
-    try:
-        assert connection.transport
-        connection.transport.write(_head(port, method, path, headers, len(body)))
-        connection.transport.write(body)
-        message, payload = await connection.read()
-        while message.code < HTTPStatus.OK:
-            message, payload = await connection.read()
-        yield EngineAnswer(message.code, message.reason, message.raw_headers, payload)
-    finally:
-        # An engine stops to write for a client that is gone when its connection is.
+class EngineConnections:
+    """Connections to all engines. Of each engine, one that is idle is kept for the next request, for a moment.
+
+    One and no more: llama.cpp gives each connection a thread, and has few, so idle ones would hold up requests.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[int, tuple[ResponseHandler, asyncio.TimerHandle]] = {}
+
+    @asynccontextmanager
+    async def answer(
+        self, port: int, method: str, path: str, headers: Iterable[Header], body: bytes
+    ) -> AsyncIterator[EngineAnswer]:
+        """Send a request, and yield the answer while the block lasts. `ClientError`: the engine does not answer."""
+        request = _head(port, method, path, headers, len(body)) + body
+        has_body = method != hdrs.METH_HEAD
+        connection, answer = self._take(port), None
+        # By identity: a connection without messages has the length 0.
+        if connection is not None:
+            answer = await _exchange(connection, request, has_body=has_body)
+        # It may have been closed as the request was sent, which can be sent again: to infer changes nothing.
+        if connection is None or answer is None:
+            connection = await _connected(port)
+            answer = await _exchange(connection, request, has_body=has_body)
+        if answer is None:
+            raise ClientConnectionError("the engine has closed the connection without an answer")
+        try:
+            yield answer
+        finally:
+            # An engine stops to write for a client that is gone when its connection is.
+            if connection.should_close or port in self._idle:
+                connection.close()
+            else:
+                self._keep(port, connection)
+
+    def close(self) -> None:
+        """Close all that is idle."""
+        for port in tuple(self._idle):
+            self._expire(port)
+
+    def _take(self, port: int) -> ResponseHandler | None:
+        connection, expiry = self._idle.pop(port, (None, None))
+        if expiry is not None:
+            expiry.cancel()
+        return connection if connection is not None and connection.is_connected() else None
+
+    def _keep(self, port: int, connection: ResponseHandler) -> None:
+        expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire, port)
+        self._idle[port] = connection, expiry
+
+    def _expire(self, port: int) -> None:
+        connection, expiry = self._idle.pop(port)
+        expiry.cancel()
         connection.close()
 
 
-async def _connected(port: int, *, has_body: bool) -> ResponseHandler:
+async def _connected(port: int) -> ResponseHandler:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, connection = await loop.create_connection(lambda: ResponseHandler(loop), HOST, port)
     except (OSError, TimeoutError) as error:
         raise ClientConnectionError(f"the engine takes no connections: {error}") from error
-    connection.set_response_params(
-        skip_payload=not has_body, read_until_eof=True, auto_decompress=False, read_bufsize=_BUFFER
-    )
     return connection
 
 
+async def _exchange(connection: ResponseHandler, request: bytes, *, has_body: bool) -> EngineAnswer | None:
+    """Send a request and return its answer; None: the engine has closed the connection, and begun none."""
+    connection.set_response_params(
+        skip_payload=not has_body, read_until_eof=True, auto_decompress=False, read_bufsize=_BUFFER
+    )
+    try:
+        assert connection.transport
+        # In one piece: each is a system call, and wakes the engine.
+        connection.transport.write(request)
+        message, payload = await connection.read()
+        while message.code < HTTPStatus.OK:
+            message, payload = await connection.read()
+    except ClientConnectionError:
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return EngineAnswer(message.code, message.reason, message.raw_headers, payload)
+
+
 def _head(port: int, method: str, path: str, headers: Iterable[Header], length: int) -> bytes:
-    # No connection is used twice. llama.cpp gives each one a thread, and has few: idle ones would hold up requests
-    # that wait. And an engine may close an idle one as the next request is sent, which cannot be repeated safely.
-    first = f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Length: {length}\r\nConnection: close\r\n"
+    first = f"{method} {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Length: {length}\r\n"
     return b"".join((first.encode(), *(b"%b: %b\r\n" % header for header in headers), b"\r\n"))

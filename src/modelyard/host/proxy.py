@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -15,12 +17,14 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
-from modelyard.host.engine_request import engine_answer
+from modelyard.host.engine_request import EngineConnections
 from modelyard.host.refusals import Refusal, bad_request
 from modelyard.host.wire import Code, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aiohttp.abc import AbstractStreamWriter
 
     from modelyard.host.engine_request import EngineAnswer, Header
     from modelyard.host.metrics import HostMetrics
@@ -33,6 +37,14 @@ _HOP_BY_HOP: Final = frozenset(
 )  # fmt: skip
 """What belongs to one connection only, or is written anew for the next one."""
 _RETRY_SECONDS: Final = 5
+_HEAD_SECONDS: Final = 0.05
+"""How long the head of an answer may wait for the first bytes of its body."""
+
+
+class _Relayed(web.StreamResponse):
+    """An answer whose head is sent together with the first bytes of its body: one system call, one packet."""
+
+    _send_headers_immediately = False
 
 
 class _Names(Struct, frozen=True):
@@ -44,6 +56,11 @@ class Proxy:
 
     def __init__(self, models: Models, metrics: HostMetrics) -> None:
         self._models, self._metrics = models, metrics
+        self._engines = EngineConnections()
+
+    def close(self) -> None:
+        """Close the connections to engines that are idle."""
+        self._engines.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request with what the engine of its model answers; `Refusal` when that cannot be asked."""
@@ -61,7 +78,8 @@ class Proxy:
     ) -> web.StreamResponse:
         headers = _passed(request.raw_headers)
         try:
-            async with engine_answer(worker.port, request.method, str(request.rel_url), headers, body) as answer:
+            sent = self._engines.answer(worker.port, request.method, str(request.rel_url), headers, body)
+            async with sent as answer:
                 self._metrics.answered(worker.id, answer.status, time.monotonic() - began)
                 return await _relay(request, answer)
         except (aiohttp.ClientError, HttpProcessingError) as error:
@@ -70,9 +88,11 @@ class Proxy:
 
 async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamResponse:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _passed(answer.headers)]
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    response = _Relayed(status=answer.status, reason=answer.reason, headers=headers)
     response.content_length = answer.length
-    await response.prepare(request)
+    writer = await response.prepare(request)
+    assert writer
+    late = asyncio.get_running_loop().call_later(_HEAD_SECONDS, _send_head, writer)
     try:
         async for piece in answer.body.iter_any():
             await response.write(piece)
@@ -81,7 +101,15 @@ async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamRespon
         # The engine has ended in the middle. A proper end of the stream would tell the client that this was all.
         if request.transport is not None:
             request.transport.abort()
+    finally:
+        late.cancel()
     return response
+
+
+def _send_head(writer: AbstractStreamWriter) -> None:
+    # The client may be gone, and its request not cancelled yet.
+    with suppress(ConnectionError):
+        writer.send_headers()
 
 
 def _for_engine(body: bytes, name: str, model: str) -> bytes:
