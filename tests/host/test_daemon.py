@@ -53,7 +53,8 @@ async def test_a_model_is_found_by_its_encoded_id_and_by_a_query(daemon: Daemon)
 
 
 async def test_two_models_are_served_side_by_side_and_unloaded_one_by_one(daemon: Daemon) -> None:
-    await daemon.ready(GREEN)
+    flags = {"contextSize": 256, "parallel": 1, "flashAttention": True, "jinja": True, "cacheTypeK": "q8_0"}
+    await daemon.ready(GREEN, options={**flags, "batchSize": 64, "uBatchSize": 32, "reasoningBudget": 0})
     answers = await asyncio.gather(daemon.ask(YARD), daemon.ask(GREEN))
     assert [said(answer)[:12] for answer in answers] == ["I am Yard, a", "I am Yard Gr"]
     gone = await daemon.call("DELETE", f"/admin/models?model={GREEN}")

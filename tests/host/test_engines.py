@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from modelyard.host.engines import ENGINES, Custom, EnginesInvalid, Serving, command, engine_for, read_customs
+from modelyard.host.engines import (
+    ENGINES,
+    Custom,
+    EnginesInvalid,
+    Serving,
+    command,
+    engine_for,
+    ignored_options,
+    read_customs,
+)
 from modelyard.host.refusals import LoadFailed
-from modelyard.host.wire import LoadRequest, Options
+from modelyard.host.wire import EngineName, LoadRequest, Options
 
 FILE = Path("/weights/m.gguf")
 OPTIONS = Options(context_size=4096, parallel=2)
@@ -44,6 +53,32 @@ def test_llama_cpp_serves_one_file_under_the_id() -> None:
         "llama-server", "--model", "/weights/m.gguf", "--alias", "org/m", "--host", "127.0.0.1", "--port", "9000",
         "--metrics", "--n-gpu-layers", "99", "--ctx-size", "4096", "--parallel", "2",
     )  # fmt: skip
+
+
+def test_llama_cpp_is_told_all_options() -> None:
+    options = Options(
+        flash_attention=True, jinja=True, cache_type_k="q8_0", cache_type_v="q4_0", batch_size=512, u_batch_size=128,
+        reasoning_budget=0,
+    )  # fmt: skip
+    words = command(ENGINES["llamacpp"], Serving("org/m", FILE, 9000, options), Custom(("llama-server",)))
+    assert words[words.index("--metrics") + 1 :][-13:] == (
+        "--flash-attn", "on", "--jinja", "--cache-type-k", "q8_0", "--cache-type-v", "q4_0", "--batch-size", "512",
+        "--ubatch-size", "128", "--reasoning-budget", "0",
+    )  # fmt: skip
+    assert ignored_options(ENGINES["llamacpp"], options) == ()
+
+
+@pytest.mark.parametrize(
+    ("engine", "ignored"),
+    [
+        ("mlx", ("cacheTypeK", "contextSize", "parallel", "reasoningBudget")),
+        ("vllm", ("cacheTypeK", "reasoningBudget")),
+        ("llamacpp", ()),
+    ],
+)
+def test_options_that_an_engine_does_not_have_are_named(engine: EngineName, ignored: tuple[str, ...]) -> None:
+    asked = Options(engine, 4096, 2, "m.gguf", cache_type_k="q8_0", reasoning_budget=0)
+    assert ignored_options(ENGINES[engine], asked) == ignored
 
 
 def test_mlx_serves_the_folder_that_is_linked_under_the_id() -> None:

@@ -85,6 +85,7 @@ def replying(response: dict[str, Any] | None = None, **others: Any) -> Any:
 async def test_a_host_reports_its_models_its_memory_and_its_addresses():
     async with HostDaemon().serving() as daemon:
         daemon.shows("org/chat", "downloading", progress={"done": 37, "total": 100}, memoryBytes=4 * GIB, owner="a/b")
+        daemon.shows("org/fast", "ready", ignoredOptions=["jinja", "cacheTypeK", 5, "jinja"])
         daemon.shows("org/broken", "failed", error={"code": "NotFound", "message": "no such\x1b[31m repository"})
         answer = await hosts().probe(HostProbe(at(daemon.port)))
     assert (answer.ok, answer.reason) == (True, Reason.ANSWERED)
@@ -93,6 +94,7 @@ async def test_a_host_reports_its_models_its_memory_and_its_addresses():
         "models": (
             {"id": "org/broken", "state": "failed", "error": "no such[31m repository", "code": "NotFound"},
             {"id": "org/chat", "state": "downloading", "progress": 35, "memory": 4 * GIB, "owner": "a/b"},
+            {"id": "org/fast", "ignored_options": ("cacheTypeK", "jinja")},
         ),
         "total": 16 * GIB,
         "free": 12 * GIB,

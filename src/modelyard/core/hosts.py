@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from modelyard.core.calls import Call
@@ -49,6 +50,9 @@ class Pressure(StrEnum):
     WARNING = "warning"
     CRITICAL = "critical"
 
+
+CacheType = Literal["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"]
+"""How the KV cache of llama.cpp may hold keys and values."""
 
 Priority = Literal["critical", "high", "normal", "low", "batch"]
 """From what is evicted last to what is evicted first."""
@@ -95,6 +99,8 @@ class HostedModel(Struct, frozen=True, omit_defaults=True):
     """Why it failed, in one word; empty: it has not failed, or the host does not say."""
     owner: str = ""
     """The object that asked for it last; empty: a person did, or the host does not say."""
+    ignored_options: tuple[str, ...] = ()
+    """The options that it was loaded without, because its engine has none such; sorted."""
 
 
 class HostReport(Struct, frozen=True, omit_defaults=True):
@@ -130,6 +136,23 @@ class LoadOptions(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Tokens of context of all requests together; 0: what the engine takes by itself."""
     parallel: int = 0
     """How many requests at the same time; 0: what the engine takes by itself."""
+    flash_attention: bool = False
+    jinja: bool = False
+    cache_type_k: str = ""
+    """The type of the keys in the KV cache; empty: what the engine takes by itself."""
+    cache_type_v: str = ""
+    """The type of the values, likewise."""
+    batch_size: int = 0
+    """Tokens of a prompt at a time; 0: what the engine takes by itself."""
+    u_batch_size: int = 0
+    """Tokens that are computed at a time, likewise."""
+    reasoning_budget: int | None = None
+    """Tokens of reasoning in an answer; None: as many as the model likes."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names of those that are set, as hosts are told them, sorted."""
+        return tuple(sorted(msgspec.to_builtins(self)))
 
 
 class LoadTerms(Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -21,10 +21,11 @@ from typing import Final
 
 import msgspec
 import yaml
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.source import Hub, parse
+from modelyard.engines.flags import flag
 from modelyard.host.refusals import LoadFailed
 from modelyard.host.wire import Code, EngineName, LoadRequest, Options
 
@@ -71,6 +72,8 @@ class Engine(Struct, frozen=True):
     """Returns the arguments."""
     install: str
     """The remedy when it is missing."""
+    options: frozenset[str] = frozenset()
+    """The options that it can be told, as clients call them."""
     takes_folder: bool = True
     """Whether it serves a folder of files, and not one GGUF."""
     warms_up: bool = False
@@ -98,6 +101,12 @@ def engine_for(request: LoadRequest, *, is_apple: bool | None = None, has_gpu: b
         return ENGINES["llamacpp"]
     apple = is_apple_silicon() if is_apple is None else is_apple
     return ENGINES["mlx"] if apple else ENGINES["vllm"] if has_gpu else ENGINES["llamacpp"]
+
+
+def ignored_options(engine: Engine, options: Options) -> tuple[str, ...]:
+    """Return the options that are asked for and that an engine cannot be told, as clients call them; sorted."""
+    asked = msgspec.to_builtins(structs.replace(options, engine=None, file=""))
+    return tuple(sorted(asked.keys() - engine.options))
 
 
 def command(engine: Engine, serving: Serving, custom: Custom) -> Words:
@@ -151,7 +160,20 @@ def _numbers(serving: Serving, context: str, parallel: str) -> Words:
 def _llamacpp_words(serving: Serving) -> Words:
     model = ("--model", str(serving.weights), "--alias", serving.model)
     layers = ("--n-gpu-layers", _ALL_LAYERS) if serving.gpu_share or is_apple_silicon() else ()
-    return (*model, *_address(serving), "--metrics", *layers, *_numbers(serving, "--ctx-size", "--parallel"))
+    numbers = _numbers(serving, "--ctx-size", "--parallel")
+    return (*model, *_address(serving), "--metrics", *layers, *numbers, *_llamacpp_options(serving.options))
+
+
+def _llamacpp_options(options: Options) -> Words:
+    return (
+        *flag("--flash-attn", "on" if options.flash_attention else None),
+        *flag("--jinja", options.jinja),
+        *flag("--cache-type-k", options.cache_type_k),
+        *flag("--cache-type-v", options.cache_type_v),
+        *flag("--batch-size", options.batch_size),
+        *flag("--ubatch-size", options.u_batch_size),
+        *flag("--reasoning-budget", options.reasoning_budget),
+    )
 
 
 def _mlx_words(serving: Serving) -> Words:
@@ -172,8 +194,15 @@ ENGINES: Final[dict[EngineName, Engine]] = {
         _llamacpp,
         _llamacpp_words,
         "install llama.cpp so that llama-server is on the PATH, or pip install 'modelyard[local]'",
+        frozenset(Options.__struct_encode_fields__),
         takes_folder=False,
     ),
     "mlx": Engine("mlx", _mlx, _mlx_words, "pip install mlx-lm", warms_up=True),
-    "vllm": Engine("vllm", _vllm, _vllm_words, "install vLLM so that vllm is on the PATH"),
+    "vllm": Engine(
+        "vllm",
+        _vllm,
+        _vllm_words,
+        "install vLLM so that vllm is on the PATH",
+        frozenset({"contextSize", "parallel"}),
+    ),
 }

@@ -20,7 +20,7 @@ from msgspec import Struct
 from modelyard.core.source import cache_key, redacted
 from modelyard.core.times import timestamp
 from modelyard.host.engine_process import is_ready, last_words, running_engine
-from modelyard.host.engines import Custom, Serving, command, engine_for
+from modelyard.host.engines import Custom, Serving, command, engine_for, ignored_options
 from modelyard.host.fetch_process import Download, fetch_weights
 from modelyard.host.load_request import memory_asked, source_of
 from modelyard.host.memory import Capacity, MemoryLedger, need_of
@@ -116,6 +116,7 @@ class ModelWorker:
             loaded_at=self.loaded_at,
             owner=request.owner,
             revision=request.revision,
+            ignored_options=ignored_options(self._engine, request.options),
         )
 
     def try_again(self) -> None:

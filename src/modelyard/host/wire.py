@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modelyard.core.hosts import CacheType
+
 Priority = Literal["critical", "high", "normal", "low", "batch"]
 PRIORITIES: Final[tuple[Priority, ...]] = ("batch", "low", "normal", "high", "critical")
 """From what is evicted first to what is evicted last."""
@@ -80,6 +82,14 @@ class Options(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_un
     """How many requests are served at the same time; None: what the engine takes by itself."""
     file: Annotated[str, Meta(max_length=512)] = ""
     """The GGUF to serve, of a source that holds several."""
+    # Numbers, switches and words of a list, and nothing else: a client must not reach files or programs of the host.
+    flash_attention: bool = False
+    jinja: bool = False
+    cache_type_k: CacheType | None = None
+    cache_type_v: CacheType | None = None
+    batch_size: Annotated[int, Meta(ge=1, le=16384)] | None = None
+    u_batch_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    reasoning_budget: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
 
 class LoadRequest(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -122,6 +132,8 @@ class Entry(Struct, frozen=True, rename="camel", omit_defaults=True):
     loaded_at: str = ""
     owner: str = ""
     revision: str = ""
+    ignored_options: tuple[str, ...] = ()
+    """Options of the request that its engine does not have; sorted."""
 
 
 class HostEntry(Struct, frozen=True, rename="camel"):

@@ -150,6 +150,9 @@ class Loaded(Struct, frozen=True, rename="camel"):
     error: Annotated[str, Meta(description="Why it failed, in the words of the host.")] = ""
     code: Annotated[str, Meta(description="Why it failed, in one word of the host; empty: it does not say.")] = ""
     owner: Annotated[str, Meta(description="What asked for it last, as namespace/name; empty: not known.")] = ""
+    ignored_options: Annotated[
+        tuple[str, ...], Meta(description="Options that it was loaded without: its engine has none such.")
+    ] = ()
 
 
 class InferenceHostStatus(Struct, frozen=True, rename="camel"):

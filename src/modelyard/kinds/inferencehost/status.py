@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 from msgspec.structs import replace
 
 from modelyard.core.checks import Answer
@@ -77,9 +78,7 @@ def reported(spec: InferenceHostSpec, answer: Answer, before: InferenceHostStatu
             pressure=said.pressure or "",
         ),
         model_count=len(said.models),
-        models=tuple(
-            Loaded(one.id, one.state, one.progress, one.memory, one.error, one.code, one.owner) for one in said.models
-        ),
+        models=tuple(Loaded(*structs.astuple(one)) for one in said.models),
         version=said.version,
     )
 

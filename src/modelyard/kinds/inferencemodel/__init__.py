@@ -4,7 +4,7 @@ from modelyard.core.hosts import LoadModel, UnloadModel
 from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferencehost.api import RESOURCE as INFERENCE_HOST
-from modelyard.kinds.inferencemodel import api, decide, plan, pressure, reads, status
+from modelyard.kinds.inferencemodel import api, decide, ignored_options, plan, pressure, reads, status
 
 INFERENCE_MODEL = Kind(
     resource=api.RESOURCE,
@@ -23,7 +23,14 @@ INFERENCE_MODEL = Kind(
     deletes=(SERVICE, ENDPOINT_SLICE),
     calls=(LoadModel, UnloadModel),
     conditions=("Placed", "Ready"),
-    optional_conditions=("LoadFailed", "ProbeSuspect", "DrainBlocked", "ForeignEndpoints", pressure.TYPE),
+    optional_conditions=(
+        "LoadFailed",
+        "ProbeSuspect",
+        "DrainBlocked",
+        "ForeignEndpoints",
+        pressure.TYPE,
+        ignored_options.TYPE,
+    ),
     columns=api.COLUMNS,
     rules=api.RULES,
     scale=True,

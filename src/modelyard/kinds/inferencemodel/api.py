@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Conditions
-from modelyard.core.hosts import LoadOptions, LoadTerms, Priority
+from modelyard.core.hosts import CacheType, LoadOptions, LoadTerms, Priority
 from modelyard.core.quantities import AMOUNT_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.core.selectors import Expression, Operator, Selector
@@ -73,11 +73,39 @@ class Options(Struct, frozen=True, rename="camel"):
     parallel_slots: Annotated[
         Annotated[int, Meta(ge=1, le=1024)] | None, Meta(description="How many requests at the same time.")
     ] = None
+    flash_attention: Annotated[bool, Meta(description="llama.cpp: flash attention.")] = False
+    jinja: Annotated[bool, Meta(description="llama.cpp: chat templates with Jinja, which calling tools needs.")] = False
+    cache_type_k: Annotated[
+        CacheType | None, Meta(description="llama.cpp: type of the keys in the KV cache, such as q8_0.")
+    ] = None
+    cache_type_v: Annotated[
+        CacheType | None, Meta(description="llama.cpp: type of the values in the KV cache; may need flashAttention.")
+    ] = None
+    batch_size: Annotated[
+        Annotated[int, Meta(ge=1, le=16384)] | None, Meta(description="llama.cpp: tokens of a prompt at a time.")
+    ] = None
+    u_batch_size: Annotated[
+        Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, Meta(description="llama.cpp: tokens computed at a time.")
+    ] = None
+    reasoning_budget: Annotated[
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(description="llama.cpp: tokens of reasoning in an answer; 0 for none."),
+    ] = None
 
     @property
     def of_load(self) -> LoadOptions:
         """The options as hosts are told them."""
-        return LoadOptions(self.context_size or 0, self.parallel_slots or 0)
+        return LoadOptions(
+            context_size=self.context_size or 0,
+            parallel=self.parallel_slots or 0,
+            flash_attention=self.flash_attention,
+            jinja=self.jinja,
+            cache_type_k=self.cache_type_k or "",
+            cache_type_v=self.cache_type_v or "",
+            batch_size=self.batch_size or 0,
+            u_batch_size=self.u_batch_size or 0,
+            reasoning_budget=self.reasoning_budget,
+        )
 
 
 class InferenceModelSpec(Struct, frozen=True, rename="camel"):

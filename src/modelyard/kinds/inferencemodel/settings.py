@@ -28,7 +28,11 @@ _LISTED: Final = frozenset({State.DOWNLOADING, State.LOADING, State.READY})
 
 def options_text(options: LoadOptions) -> str:
     """Return options as an assignment remembers them; empty: there are none."""
-    return ",".join(f"{name}={value}" for name, value in sorted(msgspec.to_builtins(options).items()))
+    return ",".join(f"{name}={_spelled(value)}" for name, value in sorted(msgspec.to_builtins(options).items()))
+
+
+def _spelled(value: str | int) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def terms_hash(terms: LoadTerms) -> str:

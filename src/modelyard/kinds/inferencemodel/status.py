@@ -14,6 +14,7 @@ from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, Placement, State
 from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
+from modelyard.kinds.inferencemodel.ignored_options import options_ignored
 from modelyard.kinds.inferencemodel.placement import Refusal
 from modelyard.kinds.inferencemodel.pressure import evicted_from, memory_pressure
 from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
@@ -51,6 +52,7 @@ def summarise(
             *warnings(decision, replicas),
             *([failing("ForeignEndpoints", _foreign(model), Truth.TRUE)] if has_foreign_endpoints(model, seen) else []),
             *memory_pressure(decision),
+            *options_ignored(model, decision),
         ),
     )
 

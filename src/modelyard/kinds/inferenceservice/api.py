@@ -17,6 +17,7 @@ from modelyard.core.embedded import (
     Probe,
     Toleration,
 )
+from modelyard.core.hosts import CacheType
 from modelyard.core.pod_fields import Annotations, Image, Labels, ObjectName
 from modelyard.core.resources import Resource
 from modelyard.engines.llamacpp import RopeScaling
@@ -38,7 +39,6 @@ PATH = "/v1/chat/completions"
 
 Runtime = Literal["llamacpp", "vllm", "tgi", "personaplex", "generic"]
 Priority = Literal["critical", "high", "normal", "low", "batch"]
-CacheType = Literal["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"]
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]

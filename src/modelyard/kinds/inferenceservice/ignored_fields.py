@@ -13,6 +13,7 @@ from modelyard.core.conditions import Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
+from modelyard.kinds.inferenceservice import metal
 from modelyard.kinds.inferenceservice.api import Endpoint, InferenceServiceSpec
 from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu, model_cache
@@ -20,6 +21,7 @@ from modelyard.kinds.shared import gpu, model_cache
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from modelyard.core.objects import Stored
     from modelyard.kinds.inferenceservice.decide import ServiceDecision
     from modelyard.kinds.model.api import Hardware
     from modelyard.kinds.shared.resolved_pod import ResolvedPod
@@ -36,8 +38,7 @@ _ON_HOSTS = frozenset(
         "priority",
         "node_selector",
         "eviction_protection",
-        "context_size",
-        "parallel_slots",
+        *metal.OPTIONS,
     )
 )
 """What is passed on to hosts outside the cluster."""
@@ -46,10 +47,12 @@ _UNSET = InferenceServiceSpec(model_ref="")
 _NAMES = dict(zip(InferenceServiceSpec.__struct_fields__, InferenceServiceSpec.__struct_encode_fields__, strict=True))
 
 
-def conditions(spec: InferenceServiceSpec, decision: ServiceDecision) -> tuple[Condition, ...]:
-    """Return the conditions about fields without effect."""
+def conditions(
+    spec: InferenceServiceSpec, decision: ServiceDecision, hosted: Stored | None = None
+) -> tuple[Condition, ...]:
+    """Return the conditions about fields without effect; `hosted` is the InferenceModel, if there is one."""
     if decision.on_hosts:
-        return (_fields_ignored(_of_pods(spec)),)
+        return (_fields_ignored([*_of_pods(spec), *metal.ignored(hosted)]),)
     model, resolved = decision.model.spec, decision.pod
     warned = resolved.launch.warnings if resolved else ()
     ignored = [

@@ -22,6 +22,8 @@ from modelyard.kinds.shared import workloads
 from modelyard.kinds.shared.model_volumes import parsed_source
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from modelyard.core.objects import Json, Stored
     from modelyard.core.plan import Child, Outcome
     from modelyard.kinds.contract import Object, Seen
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
     from modelyard.kinds.shared.model_references import Reference
 
 MEMORY_PRESSURE: Final = "MemoryPressure"
+IGNORED: Final = "FieldsIgnored"
+OPTIONS: Final = {
+    "context_size": "contextSize",
+    "parallel_slots": "parallelSlots",
+    "flash_attention": "flashAttention",
+    "jinja": "jinja",
+    "cache_type_k": "cacheTypeK",
+    "cache_type_v": "cacheTypeV",
+    "batch_size": "batchSize",
+    "u_batch_size": "uBatchSize",
+    "reasoning_budget": "reasoningBudget",
+}
+"""The fields of a service that are options of its InferenceModel."""
 PORT: Final = 8080
 DRAIN_SECONDS: Final = 5
 """Until no proxy sends requests to a host that is to unload. The daemon then lets those in flight finish."""
@@ -129,9 +144,17 @@ def memory_pressure(before: Json, hosted: Stored | None) -> tuple[Condition, ...
     return (condition(MEMORY_PRESSURE, False, Reason.NORMAL, "no host of the model is short of memory"),)
 
 
-def _options(spec: InferenceServiceSpec) -> dict[str, int]:
-    asked = {"contextSize": spec.context_size, "parallelSlots": spec.parallel_slots}
-    return {name: value for name, value in asked.items() if value}
+def ignored(hosted: Stored | None) -> Iterator[Problem]:
+    """Yield a problem if hosts serve without an option of the spec, in the words of the InferenceModel."""
+    told = stored_condition(hosted.status, IGNORED) if hosted else {}
+    if told:
+        wrong, _, _ = str(told["message"]).rpartition("; ")
+        yield Problem(Reason.FIELD_IGNORED, wrong, "remove the field, or choose other hosts with spec.nodeSelector")
+
+
+def _options(spec: InferenceServiceSpec) -> dict[str, Any]:
+    asked = {name: getattr(spec, field) for field, name in OPTIONS.items()}
+    return {name: value for name, value in asked.items() if value is not None and value is not False}
 
 
 def _memory(spec: InferenceServiceSpec, model: Reference) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def summarise(
             *transfer(service, known, pods, deployment),
             *autoscale.conditions(service.before, seen),
             *metal.memory_pressure(service.before, hosted),
-            *field_conditions(service.spec, decision),
+            *field_conditions(service.spec, decision, hosted),
         ),
     )
 

@@ -18,6 +18,8 @@ MOST_MODELS: Final = 256
 _LONGEST_ID: Final = 1024
 _LONGEST_ERROR: Final = 256
 _LONGEST_TEXT: Final = 320
+_LONGEST_WORD: Final = 63
+_MOST_WORDS: Final = 16
 _STEP: Final = 5
 _NAMES: Final = ("id", "name", "model")
 _STATES: Final = {
@@ -66,6 +68,7 @@ def hosted(entry: dict[str, Any]) -> HostedModel:
         error=_error(entry.get("error")) if state is ModelState.FAILED else "",
         code=_code(entry.get("error")) if state is ModelState.FAILED else "",
         owner=_text(entry.get("owner")),
+        ignored_options=_words(entry.get("ignoredOptions")),
     )
 
 
@@ -96,6 +99,11 @@ def _code(said: Any) -> str:
 
 def _text(value: Any) -> str:
     return clean(value, _LONGEST_TEXT) if isinstance(value, str) else ""
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    found = {clean(one, _LONGEST_WORD) for one in value if isinstance(one, str)} if isinstance(value, list) else ()
+    return tuple(sorted(found)[:_MOST_WORDS])
 
 
 def _error(said: Any) -> str:
