@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.local.ports import free_ports
+from tests.support import services
 from tests.support.hostdaemon import HostDaemon
 from tests.support.mcps import condition
 
@@ -22,6 +23,8 @@ STUDIO = HostDaemon(total=1 << 44)
 """A daemon for the subjects of all namespaces."""
 # Chosen before it serves, because the name of a slice holds it, and by each process, because tests run in several.
 [STUDIO.port] = free_ports(1)
+METAL = "mac"
+"""The name of an InferenceService for Macs, of its Model, and of its InferenceModel."""
 ADDRESS = "198.41.0.4"
 """What is published is never dialled in these tests, but it has to be public: only `localhost` is allowed besides."""
 
@@ -52,6 +55,19 @@ async def create_host(admin: RawClient, namespace: str, name: str, port: int, **
 async def create_model(admin: RawClient, namespace: str, name: str = "qwen", **spec: Any) -> Json:
     """Store an InferenceModel."""
     return await admin.create(MODELS.path(namespace), model(name, **spec))
+
+
+async def create_metal_service(admin: RawClient, namespace: str) -> Json:
+    """Store a host, and an InferenceService for Macs of a Model that no other namespace has on the same daemon."""
+    await create_host(admin, namespace, "laptop", STUDIO.port)
+    source, hardware = f"https://models.invalid/{namespace}.gguf", {"accelerator": "metal", "memoryBudget": "1Gi"}
+    await services.create_model(admin, namespace, METAL, source=source, hardware=hardware)
+    return await services.create_service(admin, namespace, METAL, modelRef=METAL)
+
+
+async def until_metal_ready(recorder: Recorder, namespace: str) -> Json:
+    """Wait until the InferenceService for Macs is ready, and return it."""
+    return await services.until_service(recorder, namespace, METAL)
 
 
 async def create_pair(admin: RawClient, namespace: str) -> Json:

@@ -176,6 +176,20 @@ HOST_AND_MODEL = Subject(
     create=fleets.create_pair,
     until_ready=fleets.until_ready,
 )
+METAL_SERVICE = Subject(
+    resource=SERVICES,
+    name=fleets.METAL,
+    children=(
+        (SERVICE, fleets.METAL),
+        (ENDPOINT_SLICE, fleets.slice_name(fleets.METAL)),
+        (MODEL_ON_HOSTS, fleets.METAL),
+    ),
+    written=(MODELS, SERVICES, MODEL_ON_HOSTS, INFERENCE_HOSTS),
+    writes=12,
+    reasons=frozenset({"Creating", "WaitingForModel", "Loading", "WaitingForMetalAgent", "InferenceReady"}),
+    create=fleets.create_metal_service,
+    until_ready=fleets.until_metal_ready,
+)
 SUBJECTS = {
     "mcp": MCP_SERVER,
     "agent": A2A_AGENT,
@@ -186,5 +200,6 @@ SUBJECTS = {
     "deployment": MODEL_DEPLOYMENT,
     "gateway": GATEWAY_SERVER,
     "fleet": HOST_AND_MODEL,
+    "metal": METAL_SERVICE,
     "toy": TOY,
 }
