@@ -96,6 +96,15 @@ async def test_of_too_many_sessions_the_one_used_longest_ago_ends() -> None:
     assert [sessions.find(secret) is None for secret in secrets[:3]] == [False, True, False]
 
 
+async def test_a_bearer_token_without_a_cookie_finds_its_session() -> None:
+    sessions = Sessions()
+    session = Session(YARD, "ann", "token-of-ann")
+    await sessions.open(session)
+    await sessions.open(Session(YARD))
+    assert sessions.of_bearer("token-of-ann") is session
+    assert sessions.of_bearer("token-of-bob") is None
+
+
 async def test_a_session_whose_user_the_cluster_does_not_know_any_more_is_none() -> None:
     sessions = Sessions()
     secret = await sessions.open(Session(SimpleNamespace(is_rejected=True)))  # type: ignore[arg-type]

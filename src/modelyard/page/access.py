@@ -114,6 +114,12 @@ class Sessions:
         session.used = self._clock()
         return session
 
+    def of_bearer(self, bearer: str) -> Session | None:
+        """Return the session of a bearer token; None: there is none. So a proxy without cookies opens only one."""
+        wanted, sessions = bearer.encode(), self._sessions.items()
+        found = (secret for secret, each in sessions if hmac.compare_digest(each.bearer.encode(), wanted))
+        return next(filter(None, map(self.find, found)), None)
+
     async def end(self, secret: str) -> None:
         """End a session. Ending it twice is fine."""
         if session := self._sessions.pop(secret, None):

@@ -19,6 +19,7 @@ from modelyard import __version__
 from modelyard.cluster.conversation import LocalServices, not_here
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
+from modelyard.core.text import log_line
 from modelyard.core.times import timestamp
 from modelyard.kube.errors import KubeError
 from modelyard.page.access import SAFE, Refused, Session, Sessions
@@ -151,10 +152,12 @@ class Routes:
         session = self.sessions.find(request.cookies.get(self._surface.cookie, ""))
         bearer = _bearer(request)
         # A proxy in front names the user with every request, and the cookie may be that of another.
-        if bearer and (session is None or session.bearer != bearer):
-            opened = await self._login.by_bearer(bearer)
-            return await self._open(request, opened) if opened else None
-        return session
+        if not bearer or (session and session.bearer == bearer):
+            return session
+        if known := self.sessions.of_bearer(bearer):
+            return known
+        opened = await self._login.by_bearer(bearer)
+        return await self._open(request, opened) if opened else None
 
     async def _open(self, request: web.Request, session: Session) -> Session:
         request[_COOKIE] = await self.sessions.open(session)
@@ -244,7 +247,7 @@ class Routes:
                 *pod.meta.key, query.get("container", ""), _LOG_LINES, idle=_LOG_SILENCE
             ) as log:
                 async for line in log:
-                    await response.write(line + b"\n")
+                    await response.write(f"{log_line(line)}\n".encode())
         except KubeError as error:
             # As text: a container that has not started yet is no error of the page.
             await response.write(f"{error}\n".encode())
