@@ -51,7 +51,7 @@ OTHERS = (
     },
 )
 """Objects of other columns that run nothing on this machine."""
-NARROW = {"width": 390, "height": 760}
+NARROW = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +164,7 @@ async def test_text_of_servers_cannot_become_markup(tab: Tab, yard: Yard) -> Non
     await yard.apply(service("noisy", of="yard", **noisy), marked)
     await tab.goto(f"{home}#/object/InferenceService/default/noisy")
     await tab.locator(".log", has_text=MARKUP).wait_for()
+    await tab.locator(".log-head", has_text="start 2").wait_for()
     await yard.kubectl("delete", "inferenceservice", "noisy", "--wait=false")
     await tab.goto(f"{home}#/object/Model/default/marked")
     await tab.locator("summary").click()
@@ -210,10 +211,19 @@ async def test_nothing_keeps_people_from_using_it(tab: Tab, scheme: Any) -> None
 async def test_it_fits_on_a_narrow_screen(tab: Tab) -> None:
     home = tab.url.partition("#")[0]
     await tab.set_viewport_size(NARROW)  # type: ignore[arg-type]
-    for view, sign in {"": "a.card", "object/InferenceService/default/lost-0": ".why", "ask": "textarea"}.items():
+    shown = {
+        "": "a.card",
+        "object/InferenceService/default/lost-0": ".why",
+        "ask": ".copyable",
+        "starts": ".starts-bar",
+    }
+    for view, sign in shown.items():
         await tab.goto(f"{home}#/{view}")
         await tab.locator(sign).first.wait_for()
         assert await tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], view
+        box = await tab.locator(sign).first.bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= NARROW["width"], view
     await tab.set_viewport_size(WIDE)  # type: ignore[arg-type]
 
 
@@ -225,6 +235,8 @@ async def test_a_change_moves_the_overview_which_can_be_used_without_a_mouse(
     await tab.locator("a.card.resting", has_text="tools").wait_for()
     await tab.locator("a.card", has_text="qwen").filter(has_text="InferenceModel").wait_for()
     await tab.locator("a.card", has_text="mac-mini").wait_for()
+    board = "document.querySelector('.board')"
+    assert await tab.evaluate(f"{board}.scrollWidth <= {board}.clientWidth"), "all columns are in sight"
     await picture("overview")
     await yard.apply(service("yard", replicas=0))
     await tab.locator("a.card.resting", has_text="yard").wait_for()

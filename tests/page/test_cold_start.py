@@ -88,6 +88,18 @@ def test_a_download_that_failed_is_not_over() -> None:
     assert cold_start(pod("chat-1", status), when(9)).spans[-1] == Span(FETCHING, 8, is_over=False)
 
 
+def test_a_container_that_waits_to_be_started_again_has_been_pulled() -> None:
+    crashed = {
+        "name": "server",
+        "restartCount": 4,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"startedAt": at(20), "finishedAt": at(21), "exitCode": 1}},
+    }
+    status = {"conditions": turned(PodScheduled=2), "containerStatuses": [crashed, running(10)]}
+    spans = cold_start(pod("chat-1", status, **LABELS), when(40)).spans
+    assert spans == (Span(SCHEDULING, 2), Span(PULLING, 18), Span(LOADING, 20, is_over=False))
+
+
 def test_times_that_make_no_sense_end_the_bar_and_nothing_else() -> None:
     start = cold_start(pod("chat-1", {"conditions": turned(PodScheduled=1)}, created="yesterday"), when(9))
     assert start.spans == ()

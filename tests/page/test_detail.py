@@ -70,7 +70,15 @@ def test_a_pod_shows_its_containers_and_why_it_waits() -> None:
     }
     shown = pod_view(pod("chat-1", {"phase": "Pending", "containerStatuses": [waiting]}), start)
     assert shown.containers == (Container("server", "waiting: ErrImagePull", 3),)
-    assert (shown.phase, shown.is_ready, shown.message) == ("Pending", False, "no such")
+    assert (shown.phase, shown.is_ready, shown.needs_help, shown.message) == ("ErrImagePull", False, True, "no such")
+
+
+def test_a_pod_that_is_only_being_created_needs_no_help() -> None:
+    start = ColdStart("chat-1", "default", "", "", (), is_ready=False)
+    waiting = {"name": "server", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    shown = pod_view(pod("chat-1", {"phase": "Pending", "containerStatuses": [waiting]}), start)
+    assert (shown.phase, shown.needs_help) == ("ContainerCreating", False)
+    assert pod_view(pod("chat-2", {"phase": "Failed"}), start).needs_help
 
 
 def test_a_pod_without_a_node_repeats_the_words_of_the_scheduler() -> None:

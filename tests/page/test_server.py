@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MARKUP = "<img src=x onerror=alert(1)>"
+MODELS = "models.inference.llmkube.dev"
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,9 @@ async def test_a_user_without_rights_is_told_which_are_missing(
                 if update.get("synced"):
                     break
         assert "rows" not in update
-        assert any(line.startswith("models.inference.llmkube.dev: you may not") for line in update["troubles"])
+        assert update["troubles"] == [
+            "everything: you lack the right to list and watch; ask for it, or name a namespace with -n"
+        ]
 
 
 async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
@@ -249,6 +252,13 @@ async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
             assert key in await reader.until(lambda rows: key in rows)
             told = await reader.json("/api/settings")
             assert told["user"] == f"system:serviceaccount:{namespace}:reader"
+            shown = await reader.json(f"/api/object?id={key}")
+            assert shown["why"]["commands"] == ["modelyard doctor", f"kubectl describe {MODELS} first -n {namespace}"]
+            events = "events.events.k8s.io"
+            assert (
+                f"{events}: you may not list {events}; ask an administrator of the cluster for this right"
+                in (shown["problems"])
+            )
         async with visiting(origin, Authorization=f"Bearer {tokens['nobody']}", **host) as nobody:
             async with asyncio.timeout(30):
                 async for update in nobody.updates():

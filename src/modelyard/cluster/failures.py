@@ -79,6 +79,11 @@ def may_not(error: Forbidden) -> str:
     return f"you may not {error.verb} {error.resource}; ask an administrator of the cluster for this right"
 
 
+def told(error: ModelyardError) -> str:
+    """Return the words of an error for the user whose own rights are in use."""
+    return may_not(error) if isinstance(error, Forbidden) and error.by_role else str(error)
+
+
 def is_undefined(error: NotFound) -> bool:
     """Return whether a 404 means that the API server does not serve the resource at all."""
     return error.reason != _ABSENT

@@ -11,15 +11,14 @@ from msgspec import Struct
 
 from modelyard.cluster.answer import NotAnswering
 from modelyard.cluster.conversation import Chat, Message, asked, list_models, reached, target_of
-from modelyard.cluster.failures import may_not
+from modelyard.cluster.failures import told
 from modelyard.cluster.target import shell_address
-from modelyard.kube.errors import Forbidden, KubeError
+from modelyard.kube.errors import KubeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from modelyard.cluster.conversation import LocalServices, Reply
-    from modelyard.core.errors import ModelyardError
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
 
@@ -69,7 +68,7 @@ async def describe(client: Client, item: Stored, local: LocalServices) -> AskInf
             place = shell_address(target, way.origin)
             return AskInfo((target.model,) if target.model else await list_models(way), *place)
     except (NotAnswering, KubeError) as error:
-        return AskInfo((), *place, _told(error))
+        return AskInfo((), *place, told(error))
 
 
 async def answer(client: Client, item: Stored, question: Question, local: LocalServices) -> AsyncGenerator[Part, None]:
@@ -85,7 +84,7 @@ async def answer(client: Client, item: Stored, question: Question, local: LocalS
                 yield Part(text=piece.text, thought=piece.thought)
         yield _sum(reply)
     except (NotAnswering, KubeError) as error:
-        yield Part(error=_told(error), is_last=True)
+        yield Part(error=told(error), is_last=True)
 
 
 def _sum(reply: Reply) -> Part:
@@ -97,7 +96,3 @@ def _sum(reply: Reply) -> Part:
         tokens_per_second=told.tokens_per_second or None,
         is_last=True,
     )
-
-
-def _told(error: ModelyardError) -> str:
-    return may_not(error) if isinstance(error, Forbidden) and error.by_role else str(error)

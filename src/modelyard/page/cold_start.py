@@ -134,7 +134,12 @@ def _run(container: Json) -> tuple[datetime | None, datetime | None]:
 
 def _started(status: Json) -> datetime | None:
     """Return when the last container started; None: one has not."""
-    containers = status.get("containerStatuses") or []
-    found = [moment(((each.get("state") or {}).get("running") or {}).get("startedAt")) for each in containers]
+    found = [moment(_start(each)) for each in status.get("containerStatuses") or ()]
     known = [each for each in found if each]
     return max(known) if found and len(known) == len(found) else None
+
+
+def _start(container: Json) -> Any:
+    """Return when a container started last; None: it has not. One that waits to be started again has started, too."""
+    states = (*(container.get("state") or {}).values(), *(container.get("lastState") or {}).values())
+    return next((told["startedAt"] for told in states if told and told.get("startedAt")), None)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from modelyard.core.conditions import Truth, stored_condition
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, SERVICE, VOLUME_CLAIM
 from modelyard.kinds.shared.fetch_report import CONTAINER
+from modelyard.kinds.shared.pod_problems import first_problem
 from modelyard.page.cold_start import ColdStart
 from modelyard.page.history import Turn
 from modelyard.page.rows import Row, State
@@ -35,6 +36,8 @@ class Why(Struct, frozen=True, rename="camel"):
     next_step: str = ""
     waits_for: tuple[str, ...] = ()
     """The ids of objects that it uses and that are missing or not ready."""
+    commands: tuple[str, ...] = ()
+    """Commands that lead on, the most useful first."""
 
 
 class Child(Struct, frozen=True, rename="camel"):
@@ -60,7 +63,10 @@ class PodView(Struct, frozen=True, rename="camel"):
 
     name: str
     phase: str
+    """As `kubectl get pods` has it: the reason of a container that waits, or else the phase."""
     is_ready: bool
+    needs_help: bool
+    """Whether it does not get ready by itself."""
     node: str
     containers: tuple[Container, ...]
     start: ColdStart
@@ -141,8 +147,9 @@ def pod_view(pod: Stored, start: ColdStart) -> PodView:
     )
     return PodView(
         name=pod.meta.name,
-        phase="Terminating" if pod.meta.deleting else str(status.get("phase") or "Pending"),
+        phase=_phase(pod),
         is_ready=stored_condition(status, "Ready").get("status") == Truth.TRUE,
+        needs_help=status.get("phase") == "Failed" or first_problem([pod]) is not None,
         node=str(pod.spec.get("nodeName") or ""),
         containers=containers,
         start=start,
@@ -187,6 +194,15 @@ def _container(status: Json, *, is_init: bool = False) -> Container:
     words = {"running": "running", "waiting": "waiting", "terminated": "ended"}
     state = f"{words.get(kind, kind)}: {reason}" if reason else words.get(kind, kind)
     return Container(str(status.get("name", "")), state, int(status.get("restartCount") or 0), is_init)
+
+
+def _phase(pod: Stored) -> str:
+    status = pod.status
+    if pod.meta.deleting:
+        return "Terminating"
+    states = (each.get("state") or {} for each in status.get("containerStatuses") or ())
+    waits = (str((state.get("waiting") or {}).get("reason") or "") for state in states)
+    return next(filter(None, waits), str(status.get("phase") or "Pending"))
 
 
 def _trouble(status: Json) -> str:

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modelyard.cluster import next_steps
+from modelyard.cluster.explanation import Need
+from modelyard.cluster.failures import told
+from modelyard.cluster.rows import row as listed
 from modelyard.core import names
-from modelyard.core.resources import EVENT, SECRET
+from modelyard.core.resources import EVENT, SECRET, Key
 from modelyard.kinds import ALL
 from modelyard.kube.errors import KubeError, NotFound
 from modelyard.page import detail
@@ -39,10 +43,12 @@ async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
     pods = yard.pods_of(instance_of(item))[:_MOST_PODS]
     lookup = _Lookup(yard, item)
     children, events = await asyncio.gather(lookup.children(), lookup.events(pods[:_PODS_WITH_EVENTS]))
+    why = detail.explain(row, yard.rows)
+    commands = next_steps.commands(listed(item), _needs(yard, why.waits_for), pods, children)
     replicas = item.spec.get("replicas", 1) if "replicas" in _fields(item) else None
     return detail.Detail(
         row=row,
-        why=detail.explain(row, yard.rows),
+        why=msgspec.structs.replace(why, commands=tuple(dict.fromkeys(commands))),
         instance=instance_of(item),
         uid=item.meta.uid,
         conditions=tuple(item.status.get("conditions") or ()),
@@ -94,9 +100,15 @@ class _Lookup:
             # A cluster may lack the definition of an optional resource.
             return []
         except KubeError as error:
-            self.problems.append(f"{resource.label}: {error}")
+            self.problems.append(f"{resource.label}: {told(error)}")
             return []
         return page.items
+
+
+def _needs(yard: Yard, ids: tuple[str, ...]) -> list[Need]:
+    """Return objects by their ids, also those that do not exist."""
+    parts = ((each, each.split("/")) for each in ids)
+    return [Need(KINDS[kind].resource, Key(space, name), yard.objects.get(each)) for each, (kind, space, name) in parts]
 
 
 def _fields(item: Stored) -> frozenset[str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from modelyard import __version__
 from modelyard.cluster.conversation import LocalServices, not_here
+from modelyard.cluster.failures import told
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.core.text import log_line
@@ -129,7 +130,7 @@ class Routes:
         except Refused as refused:
             return _error(refused.status, str(refused))
         except KubeError as error:
-            return _error(HTTPStatus.BAD_GATEWAY, str(error))
+            return _error(HTTPStatus.BAD_GATEWAY, told(error))
         except ModelyardError as error:
             return _error(HTTPStatus.BAD_REQUEST, str(error))
         except web.HTTPException as error:
@@ -194,7 +195,7 @@ class Routes:
 
     async def _settings(self, request: web.Request) -> web.Response:
         session, surface = request[_SESSION], self._surface
-        told = Told(
+        shown = Told(
             user=session.user,
             cluster=surface.cluster,
             namespace=session.yard.namespace,
@@ -202,7 +203,7 @@ class Routes:
             can_leave=bool(session.bearer),
             version=__version__,
         )
-        return _json(told)
+        return _json(shown)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         yard = request[_SESSION].yard
@@ -250,7 +251,7 @@ class Routes:
                     await response.write(f"{log_line(line)}\n".encode())
         except KubeError as error:
             # As text: a container that has not started yet is no error of the page.
-            await response.write(f"{error}\n".encode())
+            await response.write(f"{told(error)}\n".encode())
         return response
 
     async def _ask_info(self, request: web.Request) -> web.Response:

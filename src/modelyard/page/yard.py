@@ -126,8 +126,12 @@ class Yard:
         return any(isinstance(error, Unauthorized) for error in self._troubles.values())
 
     def troubles(self) -> list[str]:
-        """Return a line for each resource that cannot be followed; empty: all can."""
-        return sorted({_told(resource, error) for resource, error in self._troubles.items() if error})
+        """Return a line for each cause because of which resources cannot be followed; empty: all can."""
+        causes: dict[str, list[str]] = {}
+        for resource, error in self._troubles.items():
+            if error:
+                causes.setdefault(_cause(error), []).append(resource.label)
+        return [_line(sorted(labels), cause, len(self._troubles)) for cause, labels in sorted(causes.items())]
 
     def browser(self) -> Browser:
         """Return a new browser, which is told of every change until `leave`."""
@@ -265,9 +269,14 @@ def instance_of(item: Stored) -> str:
     return f"{item.resource.kind.lower()}/{item.meta.namespace}/{names.short(item.meta.name)}"
 
 
-def _told(resource: Resource, error: KubeError) -> str:
+def _cause(error: KubeError) -> str:
     if isinstance(error, NotFound):
-        return f"{resource.label}: the cluster does not serve them; install the definitions of Modelyard"
+        return "not served by the cluster; install Modelyard with `modelyard install`"
     if isinstance(error, Forbidden):
-        return f"{resource.label}: you may not list and watch them; ask for that right, or name a namespace with -n"
-    return f"{resource.label}: {error}"
+        return "you lack the right to list and watch; ask for it, or name a namespace with -n"
+    return str(error)
+
+
+def _line(labels: list[str], cause: str, known: int) -> str:
+    """Return what cannot be followed and why. When nothing can, one line must do: the names of all kinds hide it."""
+    return f"{'everything' if len(labels) == known else ', '.join(labels)}: {cause}"

@@ -23,6 +23,7 @@ export class AskView {
     this.input = h("textarea", { id: "question", rows: "2", placeholder: QUESTION, oninput: () => this.showCommand(), onkeydown: (event) => this.key(event) });
     this.send = h("button", { type: "submit" }, "Ask");
     this.stop = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.asking?.abort() }, "Stop");
+    this.shell = h("h2", { hidden: true }, "From a shell");
     this.command = h("div");
     this.note = h("p", { class: "error", hidden: true, role: "alert" });
     this.main.append(
@@ -32,7 +33,7 @@ export class AskView {
         this.note,
         this.talk,
         h("form", { onsubmit: (event) => this.ask(event) }, h("label", { class: "hidden", for: "question" }, "Question"), this.input, h("div", { class: "buttons" }, this.send, this.stop)),
-        h("h2", {}, "From a shell"),
+        this.shell,
         this.command));
     this.changed();
   }
@@ -49,7 +50,9 @@ export class AskView {
       this.targets.replaceChildren(...rows.map((row) => h("option", { value: row.id }, `${row.kind} ${fullName(row)}${row.answers ? "" : " (not ready)"}`)));
     }
     this.targets.disabled = rows.length === 0;
-    if (!rows.length && this.yard.synced) this.complain("Nothing answers questions yet. The overview shows what keeps it.");
+    const isEmpty = !rows.length && this.yard.synced;
+    this.send.disabled = this.input.disabled = isEmpty;
+    if (isEmpty) this.complain("Nothing answers questions yet. The overview shows what keeps it.");
     this.id ||= rows[0]?.id ?? "";
     this.targets.value = this.id;
     if (this.id && this.described !== this.id && this.yard.rows.get(this.id)?.answers) this.describe();
@@ -78,6 +81,7 @@ export class AskView {
   }
 
   showCommand() {
+    this.shell.hidden = !this.info;
     if (!this.info) return;
     const body = { model: this.model, messages: [{ role: "user", content: this.input.value.trim() || QUESTION }], stream: true };
     const curl = `curl -sN ${this.info.url}/chat/completions -H 'Content-Type: application/json' -d ${shellQuoted(JSON.stringify(body))}`;

@@ -21,6 +21,12 @@ function fill(element, props, children) {
   return element;
 }
 
+// Text with what stands in backticks as code. Still text nodes only.
+export function marked(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, index) => (index % 2 ? h("code", {}, part) : part)) : text;
+}
+
 // A part of a view that is drawn again only when what it shows has changed, so that focus and selection stay.
 export class Section {
   constructor(element, draw) {

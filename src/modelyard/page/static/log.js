@@ -19,15 +19,25 @@ export class LogPanel {
 
   // Open the log that tells most by itself: of the first pod that is not ready, and of its server once it has started.
   offer(pods) {
-    if (this.hidden || !pods.length || (this.pod && !this.offered)) return;
+    if (this.hidden || !pods.length || this.resume(pods) || (this.pod && !this.offered)) return;
     const pod = pods.find((each) => !each.isReady) ?? pods[0];
     const started = pod.containers.filter((container) => !container.state.startsWith("waiting") || container.restarts);
     const chosen = started.find((container) => !container.isInit) ?? started.at(-1);
     if (!chosen || (this.pod === pod.name && this.container === chosen.name)) return;
     // A log that goes on is not taken away from the reader.
     if (this.pod && !this.ended) return;
-    this.open(pod.name, chosen.name);
+    this.open(pod.name, chosen);
     this.offered = true;
+  }
+
+  // Go on with the log of a container that was started again.
+  resume(pods) {
+    const container = pods.find((pod) => pod.name === this.pod)?.containers.find((each) => each.name === this.container);
+    if (!container || !this.ended || container.restarts === this.restarts) return false;
+    const { offered } = this;
+    this.open(this.pod, container);
+    this.offered = offered;
+    return true;
   }
 
   hide() {
@@ -41,12 +51,12 @@ export class LogPanel {
     this.reading?.abort();
   }
 
-  async open(pod, container) {
+  async open(pod, { name: container, restarts }) {
     this.close();
     const reading = (this.reading = new AbortController());
-    [this.pod, this.container] = [pod, container];
+    [this.pod, this.container, this.restarts] = [pod, container, restarts];
     [this.hidden, this.ended, this.offered] = [false, false, false];
-    this.title.textContent = `of ${container} in ${pod}`;
+    this.title.textContent = `of ${container} in ${pod}${restarts ? `, start ${restarts + 1}` : ""}`;
     this.output.replaceChildren();
     this.element.hidden = false;
     const query = new URLSearchParams({ namespace: this.namespace, pod, container });

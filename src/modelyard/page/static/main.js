@@ -1,6 +1,6 @@
 // The frame of the page: one stream of changes, all rows by id, and the view that the address names.
 
-import { fetchJson, h } from "./dom.js";
+import { fetchJson, h, marked } from "./dom.js";
 import { refreshTimes } from "./format.js";
 import { ObjectView } from "./object.js";
 import { Overview } from "./overview.js";
@@ -9,7 +9,7 @@ import { StartsView } from "./starts.js";
 
 const VIEWS = { object: ObjectView, ask: AskView, starts: StartsView };
 
-export const yard = { rows: new Map(), users: new Map(), synced: false, settings: {} };
+export const yard = { rows: new Map(), users: new Map(), synced: false, troubles: [], settings: {} };
 let view = null;
 let drawing = 0;
 
@@ -34,9 +34,10 @@ function findUsers() {
 }
 
 function showTroubles(troubles) {
+  yard.troubles = troubles;
   const box = document.getElementById("troubles");
   box.hidden = troubles.length === 0;
-  box.replaceChildren(...troubles.map((line) => h("p", {}, line)));
+  box.replaceChildren(...troubles.map((line) => h("p", {}, marked(line))));
 }
 
 function showLive(state, words) {

@@ -1,6 +1,6 @@
 // One object: why it is not ready and what to do next, first; then everything that it consists of.
 
-import { fetchJson, h, post, Section } from "./dom.js";
+import { fetchJson, h, marked, post, Section } from "./dom.js";
 import { ago, badge, bytes, copyable, duration, fullName, held, hrefOf, time } from "./format.js";
 import { bar, legend, total } from "./bars.js";
 import { LogPanel } from "./log.js";
@@ -31,7 +31,8 @@ export class ObjectView {
     this.conditions = new Section(h("section", { class: "panel", "aria-label": "Conditions" }), (told) => drawConditions(told));
     this.pods = new Section(h("section", { class: "panel", "aria-label": "Pods" }), (pods) => this.drawPods(pods));
     this.children = new Section(h("section", { class: "panel", "aria-label": "Children" }), (children) => drawChildren(children));
-    this.events = new Section(h("section", { class: "panel", "aria-label": "Events" }), (told) => drawEvents(told));
+    this.events = new Section(h("section", { class: "panel", "aria-label": "Events" }), (events) => drawEvents(events));
+    this.unread = new Section(h("section", { class: "panel", "aria-label": "What could not be read" }), (problems) => drawUnread(problems));
     this.manifest = new Section(h("section", { class: "panel", "aria-label": "Manifest" }), (text) => drawManifest(text));
     this.log = new LogPanel(namespace);
     this.note = h("p", { class: "error", role: "alert", hidden: true });
@@ -41,9 +42,9 @@ export class ObjectView {
       this.note,
       this.why.element,
       h("div", { class: "panels" },
-        h("div", { class: "most" }, this.progress.element, this.queue.element, this.conditions.element, this.pods.element, this.log.element, this.events.element),
+        h("div", { class: "most" }, this.progress.element, this.queue.element, this.conditions.element, this.pods.element, this.log.element, this.events.element, this.unread.element),
         h("div", { class: "side" }, this.actions.element, this.links.element, this.children.element, this.manifest.element)));
-    for (const section of [this.why, this.actions, this.progress, this.queue, this.links, this.conditions, this.pods, this.children, this.events, this.manifest]) section.element.hidden = true;
+    for (const section of [this.why, this.actions, this.progress, this.queue, this.links, this.conditions, this.pods, this.children, this.events, this.unread, this.manifest]) section.element.hidden = true;
     this.timer = setInterval(() => this.load(), EVERY);
     this.load();
   }
@@ -78,13 +79,19 @@ export class ObjectView {
       const detail = await fetchJson(`/api/object?id=${encodeURIComponent(this.id)}`);
       if (!this.closed) this.show(detail);
     } catch (error) {
-      this.complain(this.yard.synced ? error.message : "Reading the cluster");
+      if (!this.closed) this.fail(error.message);
     }
     this.loading = false;
     if (this.again && !this.closed) {
       this.again = false;
       this.load();
     }
+  }
+
+  // What was shown stays: an object that has just been deleted is still read about.
+  fail(words) {
+    if (!this.yard.synced) this.complain("Reading the cluster");
+    else this.complain(this.yard.rows.has(this.id) ? words : "It does not exist (any more).");
   }
 
   complain(words) {
@@ -106,7 +113,8 @@ export class ObjectView {
     this.conditions.show({ conditions: detail.conditions, history: detail.history, minute: Math.floor(Date.now() / 10000) });
     this.pods.show(detail.pods);
     this.children.show(detail.children);
-    this.events.show({ events: detail.events, problems: detail.problems });
+    this.events.show(detail.events);
+    this.unread.show(detail.problems);
     this.manifest.show(detail.manifest);
     this.log.offer(detail.pods);
   }
@@ -130,9 +138,10 @@ export class ObjectView {
     const next = why.nextStep || (row.state === "ready" ? "it goes on without what it refers to" : "");
     return [
       h("h2", {}, why.headline),
-      why.cause && h("p", { class: "cause" }, why.cause),
-      next && h("p", { class: "next" }, h("b", {}, "Next: "), next),
+      why.cause && h("p", { class: "cause" }, marked(why.cause)),
+      next && h("p", { class: "next" }, h("b", {}, "Next: "), marked(next)),
       why.waitsFor.length ? h("p", {}, row.state === "ready" ? "Not ready: " : "It waits for: ", why.waitsFor.map((id, index) => [index ? ", " : "", h("a", { href: hrefOf(id) }, shortId(id), this.yard.rows.has(id) ? "" : " (missing)")])) : null,
+      row.state !== "ready" && why.commands.length ? h("details", {}, h("summary", {}, "From a shell"), copyable(why.commands.join("\n"), "Commands")) : null,
     ].filter(Boolean);
   }
 
@@ -198,10 +207,10 @@ export class ObjectView {
     return [
       h("h2", {}, "Pods"),
       h("ul", { class: "pods" }, pods.map((pod) => h("li", {},
-        h("div", { class: "pod-line" }, h("span", { class: `badge ${pod.isReady ? "ready" : pod.phase === "Failed" ? "attention" : "working"}` }, h("span", { class: "dot", "aria-hidden": "true" }), pod.isReady ? "Ready" : pod.phase), h("b", {}, pod.name), pod.node && h("span", { class: "quiet" }, `on ${pod.node}`), h("span", { class: "quiet" }, `${duration(total(pod.start))}${pod.isReady ? " to ready" : " so far"}`)),
+        h("div", { class: "pod-line" }, h("span", { class: `badge ${pod.isReady ? "ready" : pod.needsHelp ? "attention" : "working"}` }, h("span", { class: "dot", "aria-hidden": "true" }), pod.isReady ? "Ready" : pod.phase), h("b", {}, pod.name), pod.node && h("span", { class: "quiet" }, `on ${pod.node}`), h("span", { class: "quiet" }, `${duration(total(pod.start))}${pod.isReady ? " to ready" : " so far"}`)),
         pod.message && h("p", { class: "error" }, pod.message),
         bar(pod.start, longest),
-        h("div", { class: "buttons small" }, pod.containers.map((container) => h("button", { type: "button", class: "plain", onclick: () => this.log.open(pod.name, container.name) }, `Log of ${container.name}`, h("span", { class: "quiet" }, ` ${container.state}${container.restarts ? `, restarted ${container.restarts} times` : ""}`))))))),
+        h("div", { class: "buttons small" }, pod.containers.map((container) => h("button", { type: "button", class: "plain", onclick: () => this.log.open(pod.name, container) }, `Log of ${container.name}`, h("span", { class: "quiet" }, ` ${container.state}${container.restarts ? `, restarted ${container.restarts} times` : ""}`))))))),
       legend(),
     ];
   }
@@ -268,11 +277,14 @@ function drawChildren(children) {
   return [h("h2", {}, "Made for it"), h("ul", { class: "plain-list" }, children.map((child) => h("li", {}, h("span", {}, `${child.kind} `, h("b", {}, child.name)), h("span", { class: child.isWell ? "quiet" : "error" }, ` ${child.summary}`))))];
 }
 
-function drawEvents({ events, problems }) {
-  if (!events.length && !problems.length) return null;
+function drawUnread(problems) {
+  return problems.length ? [h("h2", {}, "What could not be read"), ...problems.map((line) => h("p", { class: "quiet" }, line))] : null;
+}
+
+function drawEvents(events) {
+  if (!events.length) return null;
   return [
     h("h2", {}, "Events"),
-    ...problems.map((line) => h("p", { class: "error" }, line)),
     h("ul", { class: "events" }, events.map((event) => h("li", { class: event.isWarning ? "warning" : "" }, h("div", { class: "pod-line" }, h("b", {}, event.reason), h("span", { class: "quiet" }, event.about), event.count > 1 && h("span", { class: "quiet" }, `${event.count} times`), h("span", { class: "quiet" }, time(event.at))), h("p", {}, event.note)))),
   ];
 }

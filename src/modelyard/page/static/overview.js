@@ -1,7 +1,7 @@
 // The overview: all objects as columns of the stack, with lines between those that use each other.
 
 import { h, svg } from "./dom.js";
-import { STATES, STATE_NAMES, fullName, hrefOf } from "./format.js";
+import { STATES, STATE_NAMES, hrefOf } from "./format.js";
 
 const COLUMNS = [
   ["Hosts", ["InferenceHost"]],
@@ -11,7 +11,7 @@ const COLUMNS = [
   ["Agents", ["Agent", "Orchestrator"]],
   ["Tools", ["MCP"]],
 ];
-const HEIGHT = 68;
+const HEIGHT = 86;
 const SPARE = 4;
 
 export class Overview {
@@ -78,6 +78,7 @@ export class Overview {
 
   whyEmpty(rows) {
     if (!this.yard.synced) return ["Reading the cluster"];
+    if (!rows.length && this.yard.troubles.length) return [h("p", {}, "Nothing can be shown; the line above says why.")];
     if (rows.length) return [h("p", {}, "Nothing matches the filter."), h("button", { type: "button", onclick: () => this.reset() }, "Show all")];
     return [h("h2", {}, "Nothing here yet"), h("p", {}, "Apply a model and a service, and they appear here:"), h("pre", {}, "kubectl apply -f examples/cpu.yaml")];
   }
@@ -211,7 +212,7 @@ class Column {
     for (let index = first; index < last; index += 1) {
       const row = this.rows[index];
       const card = this.cards.get(row.id) ?? new Card(row.id, this.overview);
-      card.show(row, index, this.rows.length, this.kinds.size > 1, this.overview.manyNamespaces);
+      card.show(row, index, this.rows.length, this.overview.manyNamespaces);
       kept.set(row.id, card);
       if (!card.element.isConnected) this.list.append(card.element);
     }
@@ -257,13 +258,14 @@ class Card {
     this.ready = h("span", { class: "ratio" });
     this.meter = h("span", { class: "meter", hidden: true }, h("i"));
     this.link = h("a", { href: hrefOf(id), onpointerenter: () => overview.point(id), onpointerleave: () => overview.point(""), onfocus: () => overview.point(id), onblur: () => overview.point("") },
-      h("span", { class: "line" }, h("span", { class: "dot", "aria-hidden": "true" }), this.name, this.kind),
-      h("span", { class: "line" }, this.state, this.ready),
+      h("span", { class: "line" }, h("span", { class: "dot", "aria-hidden": "true" }), this.name, this.ready),
+      this.state,
+      this.kind,
       this.meter);
     this.element = h("li", {}, this.link);
   }
 
-  show(row, index, size, withKind, withNamespace) {
+  show(row, index, size, withNamespace) {
     this.index = index;
     this.element.style.transform = `translateY(${index * HEIGHT}px)`;
     this.element.setAttribute("aria-setsize", size);
@@ -271,9 +273,9 @@ class Card {
     if (this.row === row) return;
     this.row = row;
     this.link.className = `card ${row.state}`;
-    this.name.textContent = withNamespace ? fullName(row) : row.name;
+    this.name.textContent = row.name;
     this.link.title = `${row.kind} ${row.namespace}/${row.name}${row.message ? `\n${row.message}` : ""}`;
-    this.kind.textContent = withKind ? row.kind : "";
+    this.kind.textContent = withNamespace ? `${row.kind} · ${row.namespace}` : row.kind;
     this.state.textContent = row.reason && row.reason !== row.phase && row.state !== "ready" ? `${row.phase} · ${row.reason}` : row.phase;
     this.ready.textContent = row.ready ?? "";
     const done = row.progress?.total ? row.progress.done / row.progress.total : null;

@@ -49,12 +49,13 @@ export class StartsView {
     if (typeof starts === "string") return h("p", { class: "error" }, starts);
     if (!starts.length) return h("p", { class: "wait" }, "There are no pods.");
     const longest = Math.max(...starts.map(total));
+    this.owners = new Map([...this.yard.rows.values()].map((row) => [`${row.kind.toLowerCase()}/${row.namespace}/${row.name}`, row]));
     return h("table", {}, h("thead", {}, h("tr", {}, ["Pod", "Object", "Stages", "Took", "Created"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", {}, starts.map((start) => this.row(start, longest))));
   }
 
   row(start, longest) {
     const [kind, name] = start.owner.split("/");
-    const owner = [...this.yard.rows.values()].find((row) => row.kind.toLowerCase() === kind && row.name === name && row.namespace === start.namespace);
+    const owner = this.owners.get(`${kind}/${start.namespace}/${name}`);
     return h("tr", {},
       h("td", { class: "name" }, start.pod, start.restarts ? h("span", { class: "quiet" }, ` restarted ${start.restarts} times`) : null),
       h("td", {}, owner ? h("a", { href: hrefOf(owner.id) }, owner.name) : (name ?? "")),
