@@ -21,6 +21,7 @@ from bench.report import Row, table
 from bench.router import router
 from bench.sections import SECTIONS, Options
 from bench.up import up
+from bench.wheels import wheels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -32,6 +33,7 @@ WHOLES: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Coroutine[None
     "fleet": ("a fleet of hosts", lambda given: fleet(given.rest)),
     "agents": ("agents at rest", lambda given: agents(given.objects or AGENTS_AT_REST, given.rest)),
     "page": ("the page", lambda _: page()),
+    "wheels": ("the wheels", lambda _: wheels()),
 }
 """The sections that have no subject: their titles, and what measures them, given the command line."""
 

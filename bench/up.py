@@ -19,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+import msgspec
 import yaml
 from msgspec import Struct
 
@@ -38,7 +39,7 @@ from modelyard.local.node.proxy.addresses import HostPort, PodAddresses
 from modelyard.local.up.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
 _ENGINE: Final = "modelyard.local.llama_server"
 _QUESTION: Final = {"messages": [{"role": "user", "content": "Which model are you?"}], "temperature": 0}
@@ -48,6 +49,7 @@ _PORT: Final = 8080
 _START_SECONDS: Final = 120.0
 # A control plane that has just started fills caches and compiles schemas for a while.
 _CALM_SECONDS: Final = 30.0
+_SETTLED_SECONDS: Final = 5.0
 _REQUESTS: Final = 300
 _STREAMS: Final = 500
 
@@ -81,6 +83,7 @@ async def up(rest: float) -> list[Row]:
             await asyncio.sleep(_CALM_SECONDS)
             memory = sum(pss_mb(pid) for pid in second.pids)
             mine = await _cpu(second.pids, rest)
+            page = await _page(second, Path(folder) / "state", rest)
         async with running(Path(folder) / "state", *_with_pacer(Path(folder)), service=_PACER) as third:
             added = [
                 *await _added("the forwarder", third.url, third.direct, goal=2.0),
@@ -94,6 +97,7 @@ async def up(rest: float) -> list[Row]:
         Row("memory (PSS) of all but the model", memory, "MB", goal=700.0),
         Row("CPU at rest, of one core", mine, "%", floor=bare),
         Row("CPU at rest above the bare control plane", mine - bare, "%", goal=2.0),
+        *page,
         *added,
     ]
 
@@ -119,13 +123,23 @@ def _with_pacer(folder: Path) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def running(state: Path, *options: str, service: str = _YARD) -> AsyncIterator[Up]:
-    """Run `modelyard up` with these options for as long as the block lasts, and look at one of its services."""
+async def running(
+    state: Path,
+    *options: str,
+    service: str = _YARD,
+    command: Sequence[str] = (sys.executable, "-m", "modelyard"),
+    assets: str | None = None,
+) -> AsyncIterator[Up]:
+    """Run `modelyard up` with these options for as long as the block lasts, and look at one of its services.
+
+    `assets` is the folder of the control plane; None: that of `make`; empty: what the installation brings along.
+    """
+    folder = str(build.assets()) if assets is None else assets
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "modelyard", "up", f"--dir={state}", *options),
+        *(*command, "up", f"--dir={state}", *options),
         stdout=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "KUBEBUILDER_ASSETS": str(build.assets())},
+        env={**os.environ, "KUBEBUILDER_ASSETS": folder},
     )
     try:
         async with asyncio.timeout(_START_SECONDS):
@@ -169,6 +183,21 @@ async def _bare_cpu(seconds: float) -> float:
             return await _cpu(controlplane.pids.values(), seconds)
         finally:
             await controlplane.stop()
+
+
+async def _page(machine: Up, state: Path, rest: float) -> list[Row]:
+    """Measure the process that the first visitor starts. Before, there is none."""
+    if any(map(_is_page, machine.pids)):
+        raise ModelyardError("the page runs, though it was not visited")
+    port = msgspec.json.decode((state / "page-port.json").read_bytes())["page"]
+    async with aiohttp.request("GET", f"http://127.0.0.1:{port}/") as answer:
+        await answer.read()
+    await asyncio.sleep(_SETTLED_SECONDS)
+    (pid,) = filter(_is_page, machine.pids)
+    return [
+        Row("memory (PSS) of the page, once it was opened", pss_mb(pid), "MB", goal=64.0),
+        Row("CPU at rest of the page, of one core", await _cpu([pid], rest), "%", goal=0.5),
+    ]
 
 
 async def _cpu(pids: Iterable[int], seconds: float) -> float:
@@ -219,6 +248,10 @@ async def _stream_many(url: str) -> float:
 async def _stream(session: aiohttp.ClientSession, url: str) -> bool:
     async with session.post(url, json={**_QUESTION, "model": _PACER, "stream": True}) as answer:
         return (await answer.read()).rstrip().endswith(b"data: [DONE]")
+
+
+def _is_page(pid: int) -> bool:
+    return "modelyard page --listen-fd" in _words(pid)
 
 
 def _words(pid: int) -> str:

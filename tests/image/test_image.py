@@ -17,7 +17,7 @@ from modelyard.local.ports import free_ports
 from modelyard.manifests.operator import deployment
 from tests.image.containerfile import WHEELS, Root, carry_out, stages
 from tests.support.operators import health
-from tests.support.wheelhouse import pack_locked
+from tools.wheelhouse import pack_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ import pytest
 
 from controlplane import build
 from tests.e2e.yards import NAMED, Yard, send_printed
-from tests.support.wheelhouse import pack_needs
 from tools import wheels
+from tools.wheelhouse import pack_needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
