@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -131,9 +132,19 @@ async def test_no_answer_may_be_framed_guessed_or_run_code_of_others(visitor: Vi
             assert answer.headers["Cache-Control"] == "no-store"
 
 
+async def test_every_page_names_its_icon_so_that_browsers_ask_for_no_other(visitor: Visitor) -> None:
+    for file in (resources.files("modelyard.page") / "static").iterdir():
+        if file.name.endswith(".html"):
+            assert 'rel="icon" href="/static/icon.svg"' in file.read_text(), file.name
+    assert (await visitor.get("/static/icon.svg"))[0] == 200
+
+
 async def test_what_is_asked_for_in_vain_says_so(visitor: Visitor) -> None:
     assert await visitor.json("/api/object?id=Model/a/none") == {"error": "there is no object Model/a/none"}
-    assert (await visitor.get("/api/log?namespace=kube-system&pod=etcd&container=etcd"))[0] == 404
+    assert await visitor.get("/api/log?namespace=kube-system&pod=etcd&container=etcd") == (
+        200,
+        b"there is no such pod of an object of Modelyard\n",
+    )
     assert (await visitor.get("/static/none.js"))[0] == 404
     status, body = await visitor.post("/api/ask", {"id": 3})
     assert (status, "cannot be read" in body) == (400, True)

@@ -240,7 +240,8 @@ class Routes:
         yard, query = request[_SESSION].yard, request.query
         pod = yard.pods.get(Key(query.get("namespace", ""), query.get("pod", "")))
         if pod is None:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such pod of an object of Modelyard")
+            # As text, as all that is wrong with a log: pods are deleted while they are looked at.
+            return web.Response(text="there is no such pod of an object of Modelyard\n")
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         await response.prepare(request)
         try:
