@@ -66,7 +66,7 @@ class Clients:
     async def ask(self, session: aiohttp.ClientSession) -> None:
         while not self._done.is_set():
             try:
-                async with session.post(self._url, json={"chunks": 5, "pause": 0.02}) as response:
+                async with session.post(self._url, json={"chunks": 5, "pause": 0.1}) as response:
                     text = await response.text()
             except aiohttp.ClientError as error:
                 self.lost.append(repr(error))
@@ -127,15 +127,16 @@ async def until_both_have_answered(yard: Yard) -> None:
 
 async def test_of_2000_answers_of_the_example_20_percent_are_the_canarys(canaries: Yard) -> None:
     await until_split(canaries, "chat", 20)
-    url, found = await canaries.url("chat-svc"), Counter[str]()
+    found = Counter[str]()
     await until_both_have_answered(canaries)
+    # The router does not look at the question, and to name itself costs a model nothing.
+    url = (await canaries.url("chat-svc")).replace("chat/completions", "models")
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as session:
 
         async def some() -> None:
-            body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
             for _ in range(100):
-                async with session.post(url, json=body) as response:
+                async with session.get(url) as response:
                     assert response.status == 200
                     found[response.headers[TRACK_HEADER]] += 1
 
