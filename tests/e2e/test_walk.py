@@ -170,9 +170,10 @@ async def answers(url: str) -> bool:
         return False
 
 
-async def walk(home: Path, chance: Random, is_over: Callable[[Walk], bool]) -> None:
+async def walk(home: Path, chance: Random, is_over: Callable[[Walk], bool], leave_out: str = "") -> None:
     """Walk until it is over; then everything must still stop as it should."""
     walking = Walk(home, chance)
+    walking.actions.pop(leave_out, None)
     await walking.begin()
     try:
         left: list[str] = []
@@ -188,7 +189,8 @@ async def walk(home: Path, chance: Random, is_over: Callable[[Walk], bool]) -> N
 
 
 async def test_whatever_users_do_what_is_ready_answers_and_what_is_not_says_why(tmp_path: Path) -> None:
-    await walk(tmp_path, Random(1), lambda walking: len(walking.steps) == len(walking.actions))
+    # Who moves the folder restarts it, too, and each start takes seconds.
+    await walk(tmp_path, Random(1), lambda walking: len(walking.steps) == len(walking.actions), "restart")
 
 
 @pytest.mark.soak
