@@ -19,7 +19,7 @@ from modelyard.kinds.shared.traffic import ROUTER
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
-from modelyard.kinds.zerfooinferenceservice.observed import TEMPLATE, template
+from modelyard.kinds.zerfooinferenceservice.observed import TEMPLATE, template, weights_of
 from modelyard.kinds.zerfooinferenceservice.rollout import PROMOTED, seconds_left
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ PROGRESS_DEADLINE: Final = 3600
 _PROMOTED: Final = RequeueAfter(0.0, "the primary takes over the model of the canary")
 _LEAVING: Final = RequeueAfter(2.0, "a canary goes when no answer is under way")
 _ADDRESSES: Final = RequeueAfter(1.0, "the Services of the tracks get addresses")
+_BEGINS: Final = RequeueAfter(1.0, "the first step begins now that the Service leads to the routers")
 
 
 def plan(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Decision) -> Plan:
@@ -154,12 +155,21 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
     yield from filter(None, (secrets.requeue_after(service, seen.now, problem) for problem in problems))
     if server and not server.problem and decision.traffic.tracks is None:
         yield _ADDRESSES
+    if canary and canary.steps and _begins(decision):
+        yield _BEGINS
     if canary and server and (left := seconds_left(canary, decision.rollout, seen.now)) is not None:
         yield RequeueAfter(left, "a step of the canary takes its time")
     if server and decision.rollout.verdict == PROMOTED:
         yield _PROMOTED
     if decision.rollout.leaving_since:
         yield _LEAVING
+
+
+def _begins(decision: Decision) -> bool:
+    """Return whether this plan puts the weight of a step into force, which wakes nobody before requests come."""
+    rollout, split = decision.rollout, decision.traffic
+    is_begun = bool(rollout.since or rollout.verdict)
+    return not is_begun and split.through_routers and split.routers.have_loaded(weights_of(rollout.weight))
 
 
 def primary_replicas(spec: ZerfooInferenceServiceSpec, seen: Seen) -> Replicas:
