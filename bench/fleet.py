@@ -81,6 +81,8 @@ async def fleet(rest: float) -> list[Row]:
             for number, port in enumerate(daemons.ports):
                 await cluster.client.create(INFERENCE_HOST.resource, _manifest(number, port))
             await tally.enough(PATIENCE_SECONDS, contender.check)
+        # The last host that is found silent is told in an event, which follows its status.
+        await life.steady_at(contender, 1)
         since = time.perf_counter()
         quiet = await life.rest(cluster, contender, rest)
     return [
