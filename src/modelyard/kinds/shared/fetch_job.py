@@ -26,8 +26,6 @@ Json = dict[str, Any]
 
 NEW_POD_SECONDS: Final = 10.0
 """How long the problems of a new pod are not reported."""
-VOLUME_SECONDS: Final = 60.0
-"""How long a new pod may wait for its volume before that is reported: provisioners of clouds take a while."""
 
 _PERMANENT_CODES: Final = tuple(int(code) for code in fetch_report.FAILURES if code != Code.TRANSIENT)
 """Exit codes after which another try would fail in the same way."""
@@ -83,7 +81,9 @@ def _new_for(pod: Stored, now: datetime) -> float:
     """Return for how many seconds the problems of a pod are not reported yet."""
     if not pod.meta.creation_timestamp:
         return 0.0
-    grace = VOLUME_SECONDS if scheduling.waits_for_binding(scheduling.placement_of(pod)) else NEW_POD_SECONDS
+    grace = (
+        scheduling.BINDING_SECONDS if scheduling.waits_for_binding(scheduling.placement_of(pod)) else NEW_POD_SECONDS
+    )
     return grace - (now - datetime.fromisoformat(pod.meta.creation_timestamp)).total_seconds()
 
 

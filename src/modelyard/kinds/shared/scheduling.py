@@ -8,6 +8,7 @@ queue reads all pods of the cluster.
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,9 @@ _CLAIM_UNBOUND: Final = re.compile(
     r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
 )
 _CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
+
+BINDING_SECONDS: Final = 60.0
+"""How long a new pod may wait for its volume before that is a problem: provisioners of clouds take a while."""
 
 _MAX_CACHED: Final = 2048
 """How many pods stay decoded: each service that waits for GPUs reads all pods whenever one of them changes."""
@@ -119,6 +123,14 @@ def _decode_placement(
 def waits_for_binding(placement: Placement) -> bool:
     """Return whether a pod waits only for a claim to be bound, as every pod does whose claim is new."""
     return _CLAIM_UNBOUND.fullmatch(placement.message) is not None
+
+
+def binding_seconds_left(pod: Stored, now: datetime) -> float:
+    """Return for how long a pod may still wait for a claim to be bound; 0: it does not, or has for too long."""
+    placement = placement_of(pod)
+    if not waits_for_binding(placement) or not placement.since:
+        return 0.0
+    return max(0.0, BINDING_SECONDS - (now - datetime.fromisoformat(placement.since)).total_seconds())
 
 
 def waits_for_claim_deletion(placement: Placement) -> bool:

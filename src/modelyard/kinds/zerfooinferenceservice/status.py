@@ -14,6 +14,7 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import autoscale, fetch_progress, fetch_report, pod_problems, workloads
+from modelyard.kinds.shared.scheduling import binding_seconds_left
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, ZerfooInferenceServiceStatus
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
@@ -22,7 +23,7 @@ from modelyard.kinds.zerfooinferenceservice.plan import scales_by_cpu
 from modelyard.kinds.zerfooinferenceservice.split import canary_before, effective_weight, split_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from modelyard.core.objects import Stored
     from modelyard.core.plan import Outcome
@@ -107,7 +108,7 @@ def track_condition(
     if rollout.complete:
         return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(service.spec, server)}")
     pods = seen.all(Owned(POD, server.served.track))
-    if problem := pod_problem(pods, rollout):
+    if problem := pod_problem([pod for pod in pods if not binding_seconds_left(pod, seen.now)], rollout):
         return failing(kind, problem)
     if download := fetch_progress.progress(service.meta.namespace, seen, server.served.track):
         return condition(kind, False, Reason.DOWNLOADING, download)
@@ -115,7 +116,7 @@ def track_condition(
     return condition(kind, False, Reason.ROLLING_OUT if rollout.ready else Reason.STARTING, said)
 
 
-def pod_problem(pods: tuple[Stored, ...], rollout: Rollout) -> Problem | None:
+def pod_problem(pods: Sequence[Stored], rollout: Rollout) -> Problem | None:
     """Return what keeps pods from becoming ready; None: nothing that is known."""
     there = [pod for pod in pods if not pod.meta.deleting]
     reports = (report.problem for pod in there if (report := fetch_report.pod_report(pod)))
