@@ -6,7 +6,6 @@ Kubernetes keeps it until a new one is ready.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -41,8 +40,6 @@ _NOTHING_TO_LOWER = "free or add capacity, or change spec.nodeSelector or spec.t
 _FINISHED = ("Failed", "Succeeded")
 _MUTATED_LISTS = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
-_BINDING = RequeueAfter(4.0, "a claim is being bound")
-"""How long a claim may take to be bound before a pod that waits for it is reported."""
 _FAILED = RequeueAfter(60.0, "pods failed a short while ago")
 
 
@@ -70,7 +67,11 @@ def observe_pods(seen: Seen) -> ObservedPods:
     pods = [
         (pod, scheduling.placement_of(pod, vendors)) for pod in all_pods if pod.status.get("phase") not in _FINISHED
     ]
-    told = (placement for _, placement in pods if placement.waits and not _is_binding(placement, seen.now))
+    told = (
+        placement
+        for _, placement in pods
+        if placement.waits and not scheduling.binding_seconds_left(placement, seen.now)
+    )
     waiting = sorted(told, key=lambda one: not one.missing_gpu)
     return ObservedPods(
         latest=_latest(deployment, [pod for pod, _ in pods if not pod.meta.deleting]),
@@ -88,17 +89,11 @@ def requeue_after(service: Object[InferenceServiceSpec], seen: Seen) -> RequeueA
     """Return when to reconcile again for what is reported, or no longer reported, after a while; None: nothing is."""
     pods = seen.all(Owned(POD))
     waits = [
-        *([_BINDING] if any(_is_binding(scheduling.placement_of(pod), seen.now) for pod in pods) else []),
+        *filter(None, [scheduling.recheck_binding(pods, seen.now)]),
         *([_FAILED] if pod_problems.recently_failed(pods, seen.now) else []),
         *filter(None, [autoscale.requeue_after(service.before, seen)]),
     ]
     return min(waits, key=lambda wait: wait.seconds, default=None)
-
-
-def _is_binding(placement: Placement, now: datetime) -> bool:
-    if not scheduling.waits_for_binding(placement) or not placement.since:
-        return False
-    return (now - datetime.fromisoformat(placement.since)).total_seconds() < _BINDING.seconds
 
 
 def _latest(deployment: Stored | None, pods: list[Stored]) -> tuple[Stored, ...]:

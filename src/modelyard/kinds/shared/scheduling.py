@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from modelyard.core.plan import RequeueAfter
 from modelyard.core.quantities import quantity
 
 if TYPE_CHECKING:
@@ -125,9 +126,14 @@ def waits_for_binding(placement: Placement) -> bool:
     return _CLAIM_UNBOUND.fullmatch(placement.message) is not None
 
 
-def binding_seconds_left(pod: Stored, now: datetime) -> float:
+def recheck_binding(pods: Iterable[Stored], now: datetime) -> RequeueAfter | None:
+    """Return when a pod has waited for its claim for too long; None: none waits, or has not for too long already."""
+    left = [seconds for pod in pods if (seconds := binding_seconds_left(placement_of(pod), now))]
+    return RequeueAfter(min(left), "a claim is being bound") if left else None
+
+
+def binding_seconds_left(placement: Placement, now: datetime) -> float:
     """Return for how long a pod may still wait for a claim to be bound; 0: it does not, or has for too long."""
-    placement = placement_of(pod)
     if not waits_for_binding(placement) or not placement.since:
         return 0.0
     return max(0.0, BINDING_SECONDS - (now - datetime.fromisoformat(placement.since)).total_seconds())

@@ -15,7 +15,7 @@ from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import autoscale, http_route, secrets, traffic, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
 from modelyard.kinds.shared.http_route import HTTP_ROUTE
-from modelyard.kinds.shared.scheduling import binding_seconds_left
+from modelyard.kinds.shared.scheduling import recheck_binding
 from modelyard.kinds.shared.traffic import ROUTER
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT
@@ -155,8 +155,8 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
     problems = (one.problem for one in (decision.primary, server) if one and one.problem)
     yield from filter(None, (secrets.requeue_after(service, seen.now, problem) for problem in problems))
     pods = (pod for track in (PRIMARY, CANARY) for pod in seen.all(Owned(POD, track)))
-    if binding := [seconds for pod in pods if (seconds := binding_seconds_left(pod, seen.now))]:
-        yield RequeueAfter(min(binding), "a claim is being bound")
+    if binding := recheck_binding(pods, seen.now):
+        yield binding
     if server and not server.problem and decision.traffic.tracks is None:
         yield _ADDRESSES
     if canary and canary.steps and _begins(decision):

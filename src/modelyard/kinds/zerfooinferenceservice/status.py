@@ -14,7 +14,7 @@ from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import autoscale, fetch_progress, fetch_report, pod_problems, workloads
-from modelyard.kinds.shared.scheduling import binding_seconds_left
+from modelyard.kinds.shared.scheduling import binding_seconds_left, placement_of
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT, TrackStatus, ZerfooInferenceServiceStatus
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
@@ -108,7 +108,8 @@ def track_condition(
     if rollout.complete:
         return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(service.spec, server)}")
     pods = seen.all(Owned(POD, server.served.track))
-    if problem := pod_problem([pod for pod in pods if not binding_seconds_left(pod, seen.now)], rollout):
+    late = [pod for pod in pods if not binding_seconds_left(placement_of(pod), seen.now)]
+    if problem := pod_problem(late, rollout):
         return failing(kind, problem)
     if download := fetch_progress.progress(service.meta.namespace, seen, server.served.track):
         return condition(kind, False, Reason.DOWNLOADING, download)
