@@ -6,7 +6,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import replace
 
 from modelyard.core.checks import Answer
@@ -78,7 +77,7 @@ def reported(spec: InferenceHostSpec, answer: Answer, before: InferenceHostStatu
             pressure=said.pressure or "",
         ),
         model_count=len(said.models),
-        models=tuple(Loaded(*structs.astuple(one)) for one in said.models),
+        models=tuple(msgspec.convert(one, Loaded, from_attributes=True) for one in said.models),
         version=said.version,
     )
 
