@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+FIELDS_IGNORED: Final = "FieldsIgnored"
+"""The type of the condition that names fields without effect, of all kinds that have some."""
 _LONGEST_MESSAGE: Final = 32768
 
 

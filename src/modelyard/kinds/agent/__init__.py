@@ -1,12 +1,12 @@
 """Agent: a server that speaks A2A, which orchestrators and other agents give tasks to."""
 
 from modelyard.core.checks.agent_card import AgentCard
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.agent import api, plan, reads, status
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.shared import service_refs
 from modelyard.kinds.shared.gateway_refs import GATEWAY
-from modelyard.kinds.shared.telemetry import FIELDS_IGNORED
 
 AGENT = Kind(
     resource=api.RESOURCE,

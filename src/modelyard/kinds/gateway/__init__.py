@@ -1,6 +1,7 @@
 """Gateway: a proxy that offers the models of many providers, and of the cluster itself, under one API."""
 
 from modelyard.core.checks.gateway_models import GatewayModels
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.resources import CONFIG_MAP, POD, SECRET
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.gateway import api, decide, plan, reads, rules, status
@@ -19,7 +20,7 @@ GATEWAY = Kind(
     children=plan.CHILDREN,
     deletes=plan.CHILDREN,
     asks=(GatewayModels,),
-    conditions=("Available", "Progressing", "ReplicaFailure", "Responding", "FieldsIgnored", "Ready"),
+    conditions=("Available", "Progressing", "ReplicaFailure", "Responding", FIELDS_IGNORED, "Ready"),
     optional_conditions=(status.DISCOVERED, autoscale.AUTOSCALED),
     status_on_error=status.on_error,
     columns=api.COLUMNS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from modelyard.core.conditions import Condition, condition
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.gateway.blocks import HealthCheck
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.gateway.api import GatewaySpec
     from modelyard.kinds.gateway.blocks import Telemetry
     from modelyard.kinds.gateway.decide import GatewayDecision
-
-FIELDS_IGNORED: Final = "FieldsIgnored"
 
 
 def fields_ignored(spec: GatewaySpec, decision: GatewayDecision) -> Condition:

@@ -1,10 +1,11 @@
 """InferenceModel: a model that machines outside the cluster serve, under one DNS name of the cluster."""
 
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.hosts import LoadModel, UnloadModel
 from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.inferencehost.api import RESOURCE as INFERENCE_HOST
-from modelyard.kinds.inferencemodel import api, decide, ignored_options, plan, pressure, reads, status
+from modelyard.kinds.inferencemodel import api, decide, plan, pressure, reads, status
 
 INFERENCE_MODEL = Kind(
     resource=api.RESOURCE,
@@ -29,7 +30,7 @@ INFERENCE_MODEL = Kind(
         "DrainBlocked",
         "ForeignEndpoints",
         pressure.TYPE,
-        ignored_options.TYPE,
+        FIELDS_IGNORED,
     ),
     columns=api.COLUMNS,
     rules=api.RULES,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from modelyard.core.conditions import Condition, Problem, Truth, failing
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, Truth, failing
 from modelyard.core.hosts import Protocol
 from modelyard.core.reasons import Reason
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Object
     from modelyard.kinds.inferencemodel.api import InferenceModelSpec
     from modelyard.kinds.inferencemodel.decide import Decision
-
-TYPE: Final = "FieldsIgnored"
 
 _SPELLED: Final = {"parallel": "parallelSlots"}
 """What hosts call an option, and users."""
@@ -30,7 +28,7 @@ def options_ignored(model: Object[InferenceModelSpec], decision: Decision) -> tu
         return ()
     wrong = f"{', '.join(hit)}, because its daemon or its engine has no such option"
     remedy = "remove it from spec.options, or choose other hosts with spec.hostSelector"
-    return (failing(TYPE, Problem(Reason.FIELD_IGNORED, wrong, remedy), Truth.TRUE),)
+    return (failing(FIELDS_IGNORED, Problem(Reason.FIELD_IGNORED, wrong, remedy), Truth.TRUE),)
 
 
 def _left_out(model: Object[InferenceModelSpec], decision: Decision, name: str) -> list[str]:

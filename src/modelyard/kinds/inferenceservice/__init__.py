@@ -1,6 +1,7 @@
 """InferenceService: pods of an inference engine that serve a Model, behind a Service."""
 
 from modelyard.core.checks.log_tail import LogTail
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.resources import (
     AUTOSCALER,
     DEPLOYMENT,
@@ -29,7 +30,7 @@ INFERENCE_SERVICE = Kind(
     deletes=(DEPLOYMENT, SERVICE, AUTOSCALER, INFERENCE_MODEL),
     creates=(VOLUME_CLAIM,),
     asks=(LogTail,),
-    conditions=("Available", "Progressing", "Degraded", "FieldsIgnored", "Ready"),
+    conditions=("Available", "Progressing", "Degraded", FIELDS_IGNORED, "Ready"),
     optional_conditions=(
         "GPUAvailable",
         "ModelTransferHealthy",

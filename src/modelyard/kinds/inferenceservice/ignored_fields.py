@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from modelyard.core.conditions import Condition, Problem, condition
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, condition
 from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.model.api import Hardware
     from modelyard.kinds.shared.resolved_pod import ResolvedPod
 
-FIELDS_IGNORED = "FieldsIgnored"
 VLLM_SPEC_VALID = "VLLMSpecValid"
 MEMORY_REQUESTED = "MemoryRequested"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from modelyard.core.conditions import Condition, Problem, Truth, condition, stored_condition
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, Truth, condition, stored_condition
 from modelyard.core.plan import Replicas
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.source import Claim, redacted
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from modelyard.kinds.shared.model_references import Reference
 
 MEMORY_PRESSURE: Final = "MemoryPressure"
-IGNORED: Final = "FieldsIgnored"
 OPTIONS: Final = {
     "context_size": "contextSize",
     "parallel_slots": "parallelSlots",
@@ -146,7 +145,7 @@ def memory_pressure(before: Json, hosted: Stored | None) -> tuple[Condition, ...
 
 def ignored(hosted: Stored | None) -> Iterator[Problem]:
     """Yield a problem if hosts serve without an option of the spec, in the words of the InferenceModel."""
-    told = stored_condition(hosted.status, IGNORED) if hosted else {}
+    told = stored_condition(hosted.status, FIELDS_IGNORED) if hosted else {}
     if told:
         wrong, _, _ = str(told["message"]).rpartition("; ")
         yield Problem(Reason.FIELD_IGNORED, wrong, "remove the field, or choose other hosts with spec.nodeSelector")

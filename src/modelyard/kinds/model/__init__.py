@@ -2,6 +2,7 @@
 
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.checks.remote_weights import RemoteWeights
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.resources import JOB, NODE, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.model import api, decide, plan, reads, rules, status
@@ -19,7 +20,7 @@ MODEL = Kind(
     creates=(JOB, VOLUME_CLAIM),
     deletes=(JOB,),
     asks=(RemoteWeights, LogTail),
-    conditions=("Ready", "Available", "Progressing", "Degraded", "WeightsPresent", "SourceDrifted", "FieldsIgnored"),
+    conditions=("Ready", "Available", "Progressing", "Degraded", "WeightsPresent", "SourceDrifted", FIELDS_IGNORED),
     status_on_error=status.on_error,
     columns=api.COLUMNS,
     rules=rules.RULES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from modelyard.core.conditions import Condition, condition
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, condition
 from modelyard.core.reasons import Reason
 from modelyard.core.source import Claim, Local, is_collection, parse
 from modelyard.kinds.model import prefetch
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from modelyard.core.source import Source
     from modelyard.kinds.model.api import ModelSpec
 
-TYPE = "FieldsIgnored"
 
 _ONLY_MACS = "only used on a Mac, with accelerator metal"
 _ONLY_PODS = "only used by pods, and accelerator metal means a Mac"
@@ -32,8 +31,8 @@ def fields_ignored(spec: ModelSpec, policy: Policy, gguf: GgufReport | None) -> 
     """Return the condition FieldsIgnored."""
     found = [f"{field} ({why})" for field, why in (*_hardware(spec), *_fetching(spec, policy), *_notes(spec, gguf))]
     if not found:
-        return condition(TYPE, False, Reason.ALL_FIELDS_USED, "all fields that are set have an effect")
-    return condition(TYPE, True, Reason.FIELD_IGNORED, f"no effect: {', '.join(found)}")
+        return condition(FIELDS_IGNORED, False, Reason.ALL_FIELDS_USED, "all fields that are set have an effect")
+    return condition(FIELDS_IGNORED, True, Reason.FIELD_IGNORED, f"no effect: {', '.join(found)}")
 
 
 def _hardware(spec: ModelSpec) -> Iterator[tuple[str, str]]:

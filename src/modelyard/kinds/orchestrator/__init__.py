@@ -1,12 +1,12 @@
 """Orchestrator: a chat bot that answers with an LLM and gives tasks to agents and tools."""
 
+from modelyard.core.conditions import FIELDS_IGNORED
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.agent.api import RESOURCE as AGENT
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp.api import RESOURCE as MCP
 from modelyard.kinds.orchestrator import api, decide, plan, reads, rules, status
 from modelyard.kinds.shared.gateway_refs import GATEWAY
-from modelyard.kinds.shared.telemetry import FIELDS_IGNORED
 
 ORCHESTRATOR = Kind(
     resource=api.RESOURCE,

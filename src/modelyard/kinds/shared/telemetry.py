@@ -6,18 +6,17 @@ condition FieldsIgnored names those that it does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from modelyard.core.conditions import Condition, Problem, Truth, failing
+from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, Truth, failing
 from modelyard.core.pod_fields import HttpUrl
 from modelyard.core.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIELDS_IGNORED: Final = "FieldsIgnored"
 Port = Annotated[int, Meta(ge=1024, le=65535)]
 
 
