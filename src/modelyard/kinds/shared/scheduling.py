@@ -127,7 +127,7 @@ def waits_for_binding(placement: Placement) -> bool:
 
 
 def recheck_binding(pods: Iterable[Stored], now: datetime) -> RequeueAfter | None:
-    """Return when a pod has waited for its claim for too long; None: none waits, or has not for too long already."""
+    """Return when a pod has waited for its claim for too long; None: none waits, or all have already."""
     left = [seconds for pod in pods if (seconds := binding_seconds_left(placement_of(pod), now))]
     return RequeueAfter(min(left), "a claim is being bound") if left else None
 
