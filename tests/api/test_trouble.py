@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, VOLUME_CLAIM
+from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS, VOLUME_CLAIM
 from tests.support.mcps import condition, says
 from tests.support.services import (
     SERVICES,
@@ -22,6 +22,7 @@ from tests.support.services import (
 
 if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
+    from modelyard.local.raw_client import RawClient
     from tests.support.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
@@ -82,7 +83,8 @@ async def test_a_claim_that_is_never_bound_is_explained_until_it_is(
     await admin.create(VOLUME_CLAIM.path(namespace), {"metadata": {"name": "disk"}, "spec": asked})
     await create_model(admin, namespace, source="pvc://disk/tiny.gguf")
     await create_service(admin, namespace)
-    found = await recorder.wait_for(SERVICES, namespace, "chat", says("Unschedulable"))
+    await _wait_since(admin, await until_pod(recorder, namespace, _is_unschedulable), "2020-01-01T00:00:00Z")
+    found = await recorder.wait_for(SERVICES, namespace, "chat", says("Unschedulable"), AT_ONCE)
     assert "PersistentVolumeClaims" in condition(found, "Degraded")["message"]
     offer = {**volume, "capacity": {"storage": "1Gi"}, "hostPath": {"path": f"/simulated/{namespace}"}}
     await admin.create("/api/v1/persistentvolumes", {"metadata": {"name": namespace}, "spec": offer})
@@ -178,6 +180,13 @@ async def _until_it_says(recorder: Recorder, namespace: str, reason: str) -> Jso
     assert condition(found, "Available")["status"] == "False"
     assert (condition(found, "Degraded")["status"], condition(found, "Degraded")["reason"]) == ("True", reason)
     return found
+
+
+async def _wait_since(admin: RawClient, pod: Json, time: str) -> None:
+    """Let a pod have waited for its node since then: a claim has a minute to be bound."""
+    waits = {**condition(pod, "PodScheduled"), "lastTransitionTime": time}
+    path = POD.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "status")
+    await admin.patch(path, {"status": {"conditions": [waits]}})
 
 
 async def _is_well_again(recorder: Recorder, namespace: str, edited: Json | None = None) -> Json:

@@ -213,9 +213,14 @@ class Yard:
 
     async def until_said(self, words: str) -> None:
         """Wait until it has printed this."""
-        async with asyncio.timeout(SECONDS):
-            while words not in self.output.read_text():
-                await asyncio.sleep(0.01)
+        assert self._process
+        try:
+            async with asyncio.timeout(SECONDS):
+                while words not in self.output.read_text():
+                    assert self._process.returncode is None, self.output.read_text()
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            raise AssertionError(f"it never said {words!r}, but: {self.output.read_text()}") from None
 
     async def pods(self, name: str) -> list[Json]:
         found: list[Json] = json.loads(await self.kubectl("get", "pods", "-l", f"app={name}", "-o", "json"))["items"]

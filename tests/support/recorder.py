@@ -15,12 +15,13 @@ from modelyard.local.raw_client import RawClientError
 from tests.support.invariants import Version, by_component, duplicates, untruths
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from modelyard.core.resources import Resource
 
 Json = dict[str, Any]
 _PAUSE_SECONDS = 0.1
+_PATIENCE_SECONDS = 10.0
 
 
 class Source(Protocol):
@@ -138,7 +139,8 @@ class Recorder:
         self._assert_complete()
 
     async def _list(self, resource: Resource) -> str:
-        found = await self._source.get(resource.path(self._namespace))
+        # For a moment after a definition has changed, its storage answers 429.
+        found = await _patiently(lambda: self._source.get(resource.path(self._namespace)))
         for item in found["items"]:
             await self._note(resource, "ADDED", item)
         return str(found["metadata"]["resourceVersion"])
@@ -175,6 +177,16 @@ class Recorder:
 
     def _tally(self, resource: Resource, event: str) -> Counter[str]:
         return Counter(version.name for version in self.log if version.kind == resource.kind and version.event == event)
+
+
+async def _patiently(ask: Callable[[], Awaitable[Json]]) -> Json:
+    """Return an answer, however often the server refuses for a while."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while True:
+            try:
+                return await ask()
+            except RawClientError:
+                await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _revision(item: Json) -> int:
