@@ -55,6 +55,12 @@ async def _running(controlplane: ControlPlane) -> AsyncIterator[ControlPlane]:
         await controlplane.stop()
 
 
+def _scripts(folder: Path, programs: dict[str, str]) -> None:
+    for name, script in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+
 def _bare(folder: Path, assets: Path, **options: Any) -> ControlPlane:
     return ControlPlane(folder, assets, workloads=False, durable=False, **options)
 
@@ -120,14 +126,20 @@ async def test_a_program_that_dies_says_why_and_takes_the_others_along(tmp_path:
     assert controlplane.pids == {}
 
 
+async def test_a_first_start_that_was_killed_leaves_nothing_that_holds_up_the_next(
+    tmp_path: Path, assets: Path
+) -> None:
+    journal = tmp_path / "state" / "etcd" / "member" / "wal" / f"{0:016}-{0:016}.wal"
+    _scripts(tmp_path, {"etcd": f"mkdir -p {journal.parent}; echo begun > {journal}", "kube-apiserver": "exit 1"})
+    with pytest.raises(ProcessDied):
+        await _bare(tmp_path / "state", tmp_path).start()
+    assert journal.exists()
+    async with _running(_bare(tmp_path / "state", assets)) as second:
+        assert await second.admin.answers("/readyz")
+
+
 async def test_a_database_that_never_answers_is_one_line_with_the_way_out(tmp_path: Path) -> None:
-    programs = {
-        "etcd": "exec sleep 600",
-        "kube-apiserver": "echo error creating storage factory; exit 1",
-    }
-    for name, script in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
+    _scripts(tmp_path, {"etcd": "exec sleep 600", "kube-apiserver": "echo error creating storage factory; exit 1"})
     with pytest.raises(NoDatabase, match=r"state/etcd does not answer; start again, .* remove .*/state, and apply"):
         await _bare(tmp_path / "state", tmp_path).start()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.errors import ModelyardError
 from modelyard.local import command_lines
 from modelyard.local.files import file_name, private_folder, tail, write_private
+from modelyard.local.first_start import begin_database, database_answered
 from modelyard.local.kubeconfig import by_certificate, by_token, write_kubeconfig
 from modelyard.local.pki import Authority, signing_key
 from modelyard.local.ports import keep_ports
@@ -70,6 +71,7 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{self._ports['apiserver']}"
         self.kubeconfig = self.client_kubeconfig("admin", ("system:masters",))
         self.admin = RawClient(self.kubeconfig)
+        self._data = private_folder(self.folder / "etcd")
         self._etcd = self._etcd_program(durable=durable)
         self._apiserver = self._apiserver_program(apiserver_flags)
         self._workers = [self._controllers_program(), self._scheduler_program()] if workloads else []
@@ -101,8 +103,10 @@ class ControlPlane:
         collection at once; that of later ones begins only half a minute after them.
         """
         try:
+            begin_database(self._data)
             await self._etcd.start()
             await self._start_apiserver()
+            database_answered(self._data)
             if prepare:
                 await prepare()
             for worker in self._workers:
@@ -182,7 +186,7 @@ class ControlPlane:
             if died.name != self._apiserver.name or _NO_STORAGE not in str(died):
                 raise
             raise NoDatabase(
-                f"the database in {self.folder / 'etcd'} does not answer; start again, and if that does not help it is "
+                f"the database in {self._data} does not answer; start again, and if that does not help it is "
                 f"damaged ({self._etcd.log} may say how): remove {self.folder}, and apply your manifests again"
             ) from None
 
@@ -194,9 +198,8 @@ class ControlPlane:
         return Program(command, log=self._logs / f"{name}.log")
 
     def _etcd_program(self, *, durable: bool) -> Program:
-        data, names = private_folder(self.folder / "etcd"), ("etcd", "etcd-http", "etcd-peer")
-        ports = command_lines.EtcdPorts(*(self._ports[name] for name in names))
-        command = command_lines.etcd(self.assets / "etcd", data, ports, self._etcd_trust(), durable=durable)
+        ports = command_lines.EtcdPorts(*(self._ports[name] for name in ("etcd", "etcd-http", "etcd-peer")))
+        command = command_lines.etcd(self.assets / "etcd", self._data, ports, self._etcd_trust(), durable=durable)
         return self._program(command)
 
     def _etcd_trust(self) -> command_lines.Trust:
