@@ -27,6 +27,7 @@ def stored(
     owner: str = "",
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
+    finalizing: bool = False,
     **parts: Any,
 ) -> Stored:
     """Return an object; `owner` is `name:uid` of the MCP that controls it."""
@@ -39,6 +40,8 @@ def stored(
         "labels": labels or {},
         "annotations": annotations or {},
     }
+    if finalizing:
+        meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["modelyard.dev/finalize"]}
     if owner:
         owner_name, _, owner_uid = owner.partition(":")
         head = {"apiVersion": "core.inference-gateway.com/v1alpha1", "kind": OWNER_KIND, "controller": True}

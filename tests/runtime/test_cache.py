@@ -126,6 +126,15 @@ def test_an_object_that_is_still_finalizing_after_our_delete_is_seen(heard: Hear
     assert heard.revision == 4
 
 
+def test_an_object_that_was_seen_finalizing_before_the_answer_to_our_delete_stays(heard: Heard):
+    heard.cache.upsert(stored("a", 3))
+    heard.cache.upsert(stored("a", 4, finalizing=True))
+    heard.cache.record_delete(ref())
+    assert heard.revision == 4
+    heard.cache.remove(stored("a", 5))
+    assert heard.revision == 0
+
+
 def test_a_successor_of_what_we_deleted_is_seen(heard: Heard):
     heard.cache.upsert(stored("a", 3))
     heard.cache.record_delete(ref())

@@ -129,9 +129,13 @@ class Cache:
             self._on_change(old, item)
 
     def record_delete(self, ref: Ref) -> None:
-        """Remove an object that we deleted. Until the watch confirms it, older events of it are ignored."""
+        """Remove an object that we deleted. Until the watch confirms it, older events of it are ignored.
+
+        One that the watch has shown as being deleted stays: it has finalizers. Removed, it would never return, because
+        no newer event follows until they are gone, and an object of ours would not be reconciled to remove its own.
+        """
         item = self._items.get(ref.key)
-        if item is not None and item.meta.uid == ref.uid:
+        if item is not None and item.meta.uid == ref.uid and not item.meta.deleting:
             self._add_tombstone(ref.uid, item.meta.revision)
             self._deleted_by_us[ref.uid] = item
             self._drop(item)
