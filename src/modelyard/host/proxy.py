@@ -80,7 +80,9 @@ class Proxy:
         try:
             sent = self._engines.answer(worker.port, request.method, str(request.rel_url), headers, body)
             async with sent as answer:
-                self._metrics.answered(worker.id, answer.status, time.monotonic() - began)
+                seconds = time.monotonic() - began
+                # After the first bytes are on their way: a client waits for them, and not for our figures.
+                asyncio.get_running_loop().call_soon(self._metrics.answered, worker.id, answer.status, seconds)
                 return await _relay(request, answer)
         except (aiohttp.ClientError, HttpProcessingError) as error:
             raise _not_ready(worker) from error
