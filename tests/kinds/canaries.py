@@ -40,6 +40,8 @@ class Stage(Struct, frozen=True, kw_only=True):
     """What the operator remembers."""
     primary_model: str = "tiny"
     """What the pods of the primary serve."""
+    canary_model: str = ""
+    """What the pods of the canary serve; empty: the model that its spec names."""
     ready: dict[str, int] = {}
     """How many pods of a track are ready, if it is not one."""
     status: Json = {}
@@ -107,12 +109,14 @@ def cluster_service(name: str, leads_to: str, labels: Json) -> Json:
 
 
 def deployment(stage: Stage, component: str, wanted: int = 1, ready: int | None = None) -> Json:
-    """Return a Deployment; that of the primary says that it was planned for its model.
+    """Return a Deployment; that of a track says that it was planned for its model.
 
     Its pod template is not the one that was asked for, as if a webhook had changed it.
     """
     count = stage.ready.get(component, 1) if ready is None else ready
-    annotations = planned_annotations(stage.primary_model) if component == "primary" else {}
+    named = (stage.canary or {}).get("modelRef", "")
+    models = {"primary": stage.primary_model, "canary": stage.canary_model or named}
+    annotations = planned_annotations(component, models[component]) if models.get(component) else {}
     return {
         "kind": "Deployment",
         "metadata": {"name": f"chat-{component}", "labels": {COMPONENT: component}, "annotations": annotations},
@@ -121,13 +125,14 @@ def deployment(stage: Stage, component: str, wanted: int = 1, ready: int | None 
     }
 
 
-def planned_annotations(model: str) -> Json:
-    """Return the annotations of a primary that serves a model."""
+@cache
+def planned_annotations(track: str, model: str) -> Json:
+    """Return the annotations of a track that serves a model."""
     given = [{"kind": "ZerfooInferenceService", "metadata": {"name": "chat"}, "spec": {
-        "modelRef": model, "replicas": 1, "healthCheck": HEALTH,
+        "modelRef": model, "replicas": 1, "healthCheck": HEALTH, "canary": {"modelRef": model},
     }}]  # fmt: skip
     plan = play(ZERFOO_INFERENCE_SERVICE, msgspec.convert({"why": "", "given": given}, Case)).plan
-    annotations: Json = child(plan.apply, "Deployment", "chat-primary")["metadata"]["annotations"]
+    annotations: Json = child(plan.apply, "Deployment", f"chat-{track}")["metadata"]["annotations"]
     return annotations
 
 

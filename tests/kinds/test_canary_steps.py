@@ -118,6 +118,27 @@ def test_other_steps_or_another_model_begin_anew():
     assert (weight(found), found.status["rollout"]["weight"]) == (20, 20)
 
 
+def test_another_model_gets_nothing_while_the_pods_are_those_of_one_that_was_rolled_back():
+    changed = {**CANARY, "modelRef": "tiny-3"}
+    rolled_back = {"canary": NAME, "verdict": "RolledBack"}
+    found = situation(Stage(canary=changed, canary_model="tiny-2", rollout=rolled_back, loaded=(0, 0)))
+    assert (weight(found), "weight" in found.status["rollout"], reason(found)) == (0, False, "WaitingForPods")
+
+
+def test_a_step_of_another_model_does_not_begin_while_pods_of_the_earlier_one_answer():
+    changed = {**CANARY, "modelRef": "tiny-3"}
+    anew = {"canary": identity(msgspec.convert(changed, Canary)), "weight": 20}
+    found = situation(Stage(canary=changed, canary_model="tiny-2", rollout=anew, figures=counted(100)))
+    assert (weight(found), found.status["rollout"]) == (20, anew)
+    begun = situation(Stage(canary=changed, rollout=anew, figures=counted(100)))
+    assert begun.status["rollout"]["since"] == ago(0)
+
+
+def test_pods_that_take_long_to_start_are_waited_for_without_looking_again_and_again():
+    found = situation(Stage(canary=CANARY, rollout={"canary": NAME}, loaded=(0, 0), ready={"canary": 0}))
+    assert (leads_to(found), found.plan.requeue_after) == ("chat-router", None)
+
+
 def test_after_the_last_step_the_primary_takes_the_model_while_the_canary_serves_on():
     last = {"canary": NAME, "weight": 60, "step": 1, "since": ago(600)}
     found = judged(last, counted(100), loaded=(60, 60))

@@ -16,6 +16,7 @@ from modelyard.kinds.zerfooinferenceservice.api import Rollout
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
 from modelyard.kinds.zerfooinferenceservice.observed import (
     Traffic,
+    is_up_to_date,
     leads_to_routers,
     pods_of,
     track_addresses,
@@ -78,20 +79,23 @@ def decide(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> Decision:
     if canary is None or wanted is None:
         remembered, leaving = remove_canary(service, seen, primary, routers)
         return Decision(Memory(remembered), primary, None, leaving)
-    rollout = _advanced(service, canary, seen, routers)
+    server = resolve_server(service, wanted, seen)
+    rollout = _advanced(service, canary, server, seen, routers)
     return Decision(
         memory=Memory(rollout),
         primary=primary,
-        canary=resolve_server(service, wanted, seen),
+        canary=server,
         traffic=_splitting(service, seen, routers, rollout.weight),
         weight=wanted_weight(canary, rollout),
     )
 
 
-def _advanced(service: Object[ZerfooInferenceServiceSpec], canary: Canary, seen: Seen, routers: Routers) -> Rollout:
+def _advanced(
+    service: Object[ZerfooInferenceServiceSpec], canary: Canary, server: Server, seen: Seen, routers: Routers
+) -> Rollout:
     pods, before = pods_of(seen, CANARY), service.memory.rollout or Rollout()
     in_force = routers.have_loaded(weights_of(before.weight)) and leads_to_routers(service, seen)
-    complete = pods.complete and pods.wanted > 0
+    complete = pods.wanted > 0 and is_up_to_date(service, server, seen)
     facts = Facts(seen.now, complete, pods.ready > 0, in_force, routers.counted(CANARY))
     return advance(canary, service.memory.rollout, facts)
 

@@ -1,4 +1,4 @@
-"""What is seen of a ZerfooInferenceService: its pods, where its Service leads, whether its primary is up to date."""
+"""What is seen of a ZerfooInferenceService: its pods, where its Service leads, whether a track is up to date."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def track_addresses(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> 
     return found if len(found) == len(places) else None
 
 
-def is_up_to_date(service: Object[ZerfooInferenceServiceSpec], primary: Server, seen: Seen) -> bool:
-    """Return whether all pods of the primary are ready and run what the spec says now.
+def is_up_to_date(service: Object[ZerfooInferenceServiceSpec], server: Server, seen: Seen) -> bool:
+    """Return whether all pods of a track are ready and run what the spec says now.
 
-    Right after an edit the Deployment is still the old one, complete, and would take over with the old model.
+    Right after an edit the Deployment is still the old one, complete, and would get requests for the old model.
     """
-    found = seen.one(Owned(DEPLOYMENT, PRIMARY))
-    if found is None or primary.pod is None or not workloads.read_rollout(found).complete:
+    found = seen.one(Owned(DEPLOYMENT, server.served.track))
+    if found is None or server.pod is None or not workloads.read_rollout(found).complete:
         return False
     # By what was asked for, not by what is there: a webhook may change a template for good.
-    return found.meta.annotation(TEMPLATE) == fingerprint(template(service, primary, seen))
+    return found.meta.annotation(TEMPLATE) == fingerprint(template(service, server, seen))
 
 
 def template(service: Object[ZerfooInferenceServiceSpec], server: Server, seen: Seen) -> Json:

@@ -20,7 +20,7 @@ from modelyard.kinds.shared.traffic import ROUTER
 from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.api import PORT
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY, PRIMARY
-from modelyard.kinds.zerfooinferenceservice.observed import TEMPLATE, template, weights_of
+from modelyard.kinds.zerfooinferenceservice.observed import TEMPLATE, pods_of, template, weights_of
 from modelyard.kinds.zerfooinferenceservice.rollout import PROMOTED, seconds_left
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
         yield binding
     if server and not server.problem and decision.traffic.tracks is None:
         yield _ADDRESSES
-    if canary and canary.steps and _begins(decision):
+    if canary and canary.steps and _begins(seen, decision):
         yield _BEGINS
     if canary and server and (left := seconds_left(canary, decision.rollout, seen.now)) is not None:
         yield RequeueAfter(left, "a step of the canary takes its time")
@@ -169,11 +169,12 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
         yield _LEAVING
 
 
-def _begins(decision: Decision) -> bool:
-    """Return whether this plan puts the weight of a step into force, which wakes nobody before requests come."""
+def _begins(seen: Seen, decision: Decision) -> bool:
+    """Return whether this plan puts the weight of a step into force, which is no event before requests come."""
     rollout, split = decision.rollout, decision.traffic
-    is_begun = bool(rollout.since or rollout.verdict)
-    return not is_begun and split.through_routers and split.routers.have_loaded(weights_of(rollout.weight))
+    if rollout.since or rollout.verdict or not pods_of(seen, CANARY).complete:
+        return False
+    return split.through_routers and split.routers.have_loaded(weights_of(rollout.weight))
 
 
 def primary_replicas(spec: ZerfooInferenceServiceSpec, seen: Seen) -> Replicas:

@@ -41,7 +41,7 @@ class Facts(Struct, frozen=True):
 
     now: datetime
     complete: bool
-    """Whether all pods of the canary are ready."""
+    """Whether all pods of the canary are ready and run what the spec says now."""
     serves: bool
     """Whether a pod of the canary is ready."""
     in_force: bool
@@ -83,9 +83,10 @@ def advance(canary: Canary, remembered: Rollout | None, facts: Facts) -> Rollout
         return replace(before, weight=0, since="", counted={})
     if not canary.steps or before.verdict or before.weight != weight or not facts.in_force:
         return replace(before, weight=weight)
-    if not before.since:
-        return replace(before, since=timestamp(facts.now), counted=_kept(facts.counted))
-    return _judged(canary, before, facts)
+    if before.since:
+        return _judged(canary, before, facts)
+    # While pods of an earlier model answer, a step would be judged by those.
+    return replace(before, since=timestamp(facts.now), counted=_kept(facts.counted)) if facts.complete else before
 
 
 def seconds_left(canary: Canary, rollout: Rollout, now: datetime) -> float | None:
