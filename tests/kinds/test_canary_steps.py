@@ -167,3 +167,11 @@ def test_by_hand_the_last_weight_stays_and_the_status_tells_the_next_step():
     found = situation(Stage(canary=manual, rollout=last, loaded=(60, 60), figures=counted(100)))
     assert (weight(found), found.status["rollout"]["verdict"], reason(found)) == (60, "Passed", "WeightsLoaded")
     assert found.status["ready"] is True
+
+
+def test_a_canary_that_has_passed_is_promoted_when_the_spec_says_so_later():
+    passed = {"canary": NAME, "weight": 60, "step": 1, "verdict": "Passed"}
+    found = judged(passed, counted(100), loaded=(60, 60))
+    assert found.status["rollout"] == {**passed, "verdict": "Promoted"}
+    assert found.plan.requeue_after
+    assert found.plan.requeue_after.seconds == 0.0

@@ -81,6 +81,8 @@ def advance(canary: Canary, remembered: Rollout | None, facts: Facts) -> Rollout
     # All pods at first, for one alone could not carry the share. Later one is better than none.
     if not facts.complete and not (before.weight and facts.serves):
         return replace(before, weight=0, since="", counted={})
+    if before.verdict == PASSED and canary.promote == "Auto":
+        return replace(before, verdict=PROMOTED)
     if not canary.steps or before.verdict or before.weight != weight or not facts.in_force:
         return replace(before, weight=weight)
     if before.since:
