@@ -61,9 +61,10 @@ class Stage(Struct, frozen=True, kw_only=True):
 
 def situation(stage: Stage) -> Situation:
     """Play the situation through."""
-    route = [{"kind": "HTTPRoute", "metadata": {"name": "chat"}, "status": stage.route}] if stage.route else []
+    spec = {"parentRefs": [{"name": "public"}]}
+    route = [{"kind": "HTTPRoute", "metadata": {"name": "chat"}, "spec": spec, "status": stage.route}]
     models = [{"kind": "Model", "metadata": {"name": name}, "spec": {"source": SOURCE}} for name in stage.models]
-    given = [service(stage), *objects(stage), *route, *models]
+    given = [service(stage), *objects(stage), *(route if stage.route else ()), *models]
     silent = stage.unheard or "router" in stage.gone
     answers = [] if silent else [{"ok": True, "reason": "Answered", "value": reports(stage)}]
     return play(ZERFOO_INFERENCE_SERVICE, msgspec.convert({"why": "", "given": given, "answers": answers}, Case))

@@ -201,7 +201,14 @@ def test_only_the_configuration_of_routers_follows_a_new_weight():
     assert changed == [("ConfigMap", "chat-router")]
 
 
-ACCEPTED = {"parents": [{"conditions": [{"type": "Accepted", "status": "True", "observedGeneration": 1}]}]}
+ACCEPTED = {
+    "parents": [
+        {
+            "parentRef": {"name": "public"},
+            "conditions": [{"type": "Accepted", "status": "True", "observedGeneration": 1}],
+        }
+    ]
+}
 
 
 def backends(found: Situation) -> dict[str, int]:

@@ -78,8 +78,15 @@ def http_route(name: str, labels: Mapping[str, str], spec: RouteSpec, backends: 
 
 
 def is_accepted(route: Stored | None) -> bool:
-    """Return whether every Gateway that has looked at a route has accepted it as it is now."""
-    return route is not None and bool(_parents(route)) and find_problem(route) is None and _is_current(route)
+    """Return whether every Gateway that a route names has accepted it as it is now."""
+    return route is not None and not silent_gateways(route) and find_problem(route) is None and _is_current(route)
+
+
+def silent_gateways(route: Stored) -> list[str]:
+    """Return the names of the Gateways of a route that have said nothing of it; perhaps they do not exist."""
+    heard = {_place(route, parent.get("parentRef") or {}) for parent in _parents(route)}
+    asked = (parent for parent in route.spec.get("parentRefs") or () if _place(route, parent) not in heard)
+    return list(dict.fromkeys(str(parent.get("name")) for parent in asked))
 
 
 def find_problem(route: Stored, field: str = "spec.route") -> Problem | None:
@@ -104,6 +111,14 @@ def _parents(route: Stored) -> list[Json]:
     return [parent for parent in route.status.get("parents") or () if isinstance(parent, dict)]
 
 
+def _place(route: Stored, parent: Json) -> tuple[str, str, str]:
+    """Return which listener of which Gateway a reference means. Gateways may leave out what is as in the route."""
+    namespace = parent.get("namespace") or route.meta.namespace
+    return str(namespace), str(parent.get("name")), str(parent.get("sectionName") or "")
+
+
 def _is_current(route: Stored) -> bool:
-    said = (stored_condition(parent, "Accepted") for parent in _parents(route))
-    return all(int(one.get("observedGeneration", 0)) >= route.meta.generation for one in said)
+    """Return whether all that Gateways say of a route is that they accept it as it is now."""
+    said = [stored_condition(parent, "Accepted") for parent in _parents(route)]
+    is_old = any(int(one.get("observedGeneration", 0)) < route.meta.generation for one in said)
+    return not is_old and all(one.get("status") == "True" for one in said)

@@ -83,15 +83,18 @@ def _route_trouble(service: Object[ZerfooInferenceServiceSpec], seen: Seen, outc
     if not seen.serves(HTTP_ROUTE):
         problem = Problem(
             Reason.GATEWAY_API_NOT_INSTALLED,
-            "spec.route has no effect, because the cluster does not know HTTPRoutes",
-            "install the definitions of Gateway API, or remove spec.route; inside the cluster requests are answered",
+            f"spec.route has no effect, because the cluster does not serve HTTPRoutes of {HTTP_ROUTE.api_version}",
+            "install the definitions of Gateway API 1.0 or later, or remove spec.route; inside the cluster requests "
+            "are answered",
         )
         return failing(_TYPE, problem)
     found = seen.one(Owned(HTTP_ROUTE))
     if refused := outcome.refused.get(ROUTE) or (http_route.find_problem(found) if found else None):
         return failing(_TYPE, refused)
-    if not http_route.is_accepted(found):
+    if found is None or not http_route.is_accepted(found):
+        silent = " and ".join(http_route.silent_gateways(found)) if found else ""
         said = "the Gateways of spec.route have yet to accept the HTTPRoute"
+        said += f"; {silent} says nothing of it: see that it exists, or correct spec.route.parentRefs" if silent else ""
         return condition(_TYPE, False, Reason.WAITING_FOR_GATEWAY, said)
     return None
 
