@@ -78,6 +78,13 @@ def test_without_any_router_the_service_leads_to_the_primary():
     assert leads_to(found) == "chat-primary"
 
 
+def test_requests_that_the_canary_answers_alone_are_answered():
+    found = with_weight(100, loaded=(100, 100), ready={"primary": 0})
+    assert (found.status["phase"], found.status["ready"]) == ("Progressing", False)
+    found = with_weight(100, loaded=(100, 100), ready={"primary": 0}, runtime="llamacpp", models=("tiny-2",))
+    assert (reason(found, "Ready"), found.status["phase"]) == ("ModelNotFound", "Degraded")
+
+
 def test_a_canary_of_the_same_model_is_a_canary_all_the_same():
     found = situation(Stage(canary={"modelRef": "tiny", "weight": 20}, rollout={"weight": 20}))
     assert [track["model"] for track in found.status["tracks"]] == ["tiny", "tiny"]

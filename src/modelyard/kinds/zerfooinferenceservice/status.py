@@ -73,13 +73,14 @@ def summarise(
     canary = canary_ready(service, seen, outcome, decision)
     split = split_condition(service, seen, outcome, decision)
     ready = overall(outcome, primary, *canary, *split)
+    told = tuple(tracks(service, seen, decision))
     return ZerfooInferenceServiceStatus(
-        phase=phase(ready, rollout),
+        phase=phase(ready, told),
         ready=ready.status is Truth.TRUE,
         replicas=replicas(rollout, deployment),
         selector=selector(service.meta.name),
         message="" if ready.status is Truth.TRUE else ready.message,
-        tracks=tuple(tracks(service, seen, decision)),
+        tracks=told,
         url=url(service, seen),
         conditions=(primary, *canary, *split, ready, *autoscaled(service, seen)),
     )
@@ -148,13 +149,14 @@ def overall(outcome: Outcome, *others: Condition) -> Condition:
     return condition("Ready", True, Reason.READY, "all pods are ready")
 
 
-def phase(ready: Condition, primary: Rollout) -> Phase:
-    """Return the phase, from the condition Ready and whether requests are answered."""
+def phase(ready: Condition, tracks: Sequence[TrackStatus]) -> Phase:
+    """Return the phase, from the condition Ready and whether requests are answered, by whatever track."""
+    answers = any(one.ready_replicas and one.effective_weight for one in tracks)
     if ready.status is Truth.TRUE:
         return Phase.READY
     if ready.reason in PROBLEMS:
-        return Phase.DEGRADED if primary.ready else Phase.FAILED
-    return Phase.PROGRESSING if primary.ready else Phase.PENDING
+        return Phase.DEGRADED if answers else Phase.FAILED
+    return Phase.PROGRESSING if answers else Phase.PENDING
 
 
 def tracks(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Decision) -> Iterator[TrackStatus]:
