@@ -85,6 +85,15 @@ def test_requests_that_the_canary_answers_alone_are_answered():
     assert (reason(found, "Ready"), found.status["phase"]) == ("ModelNotFound", "Degraded")
 
 
+@pytest.mark.parametrize(("kind", "seconds"), [("Ready", 1.0), ("Applied", 60.0)])
+def test_the_address_of_a_canary_is_waited_for_but_not_while_its_service_is_refused(kind: str, seconds: float):
+    said = {"type": kind, "status": "False", "reason": "NameConflict"}
+    stage = Stage(canary={"modelRef": "tiny-2", "weight": 20}, leads_to="primary", status={"conditions": [said]})
+    found = situation(msgspec.structs.replace(stage, gone=frozenset({"canary", "router"})))
+    assert found.plan.requeue_after
+    assert found.plan.requeue_after.seconds == seconds
+
+
 def test_a_canary_of_the_same_model_is_a_canary_all_the_same():
     found = situation(Stage(canary={"modelRef": "tiny", "weight": 20}, rollout={"weight": 20}))
     assert [track["model"] for track in found.status["tracks"]] == ["tiny", "tiny"]

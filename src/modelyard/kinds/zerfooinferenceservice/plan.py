@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from modelyard.core.conditions import stored_condition
 from modelyard.core.diff import fingerprint
 from modelyard.core.plan import Child, CreateOnly, Plan, Replicas, RequeueAfter
 from modelyard.core.resources import DEPLOYMENT, POD, SERVICE
@@ -37,6 +38,7 @@ PROGRESS_DEADLINE: Final = 3600
 _PROMOTED: Final = RequeueAfter(0.0, "the primary takes over the model of the canary")
 _LEAVING: Final = RequeueAfter(2.0, "a canary goes when no answer is under way")
 _ADDRESSES: Final = RequeueAfter(1.0, "the Services of the tracks get addresses")
+_REFUSED: Final = RequeueAfter(60.0, "the Service of a track was refused")
 _BEGINS: Final = RequeueAfter(1.0, "the first step begins now that the Service leads to the routers")
 
 
@@ -157,8 +159,8 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
     pods = (pod for track in (PRIMARY, CANARY) for pod in seen.all(Owned(POD, track)))
     if binding := recheck_binding(pods, seen.now):
         yield binding
-    if server and not server.problem and decision.traffic.tracks is None:
-        yield _ADDRESSES
+    if server and _lacks_address(service, seen, decision.primary, server):
+        yield _REFUSED if stored_condition(service.before, "Applied") else _ADDRESSES
     if canary and canary.steps and _begins(seen, decision):
         yield _BEGINS
     if canary and server and (left := seconds_left(canary, decision.rollout, seen.now)) is not None:
@@ -167,6 +169,12 @@ def waits(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Dec
         yield _PROMOTED
     if decision.rollout.leaving_since:
         yield _LEAVING
+
+
+def _lacks_address(service: Object[ZerfooInferenceServiceSpec], seen: Seen, *servers: Server) -> bool:
+    """Return whether this plan creates the Service of a track. Its address is no event, for the write was our own."""
+    names = (naming.track_name(service.meta.name, one.served.track) for one in servers if not one.problem)
+    return any(traffic.service_address(seen, name) is None for name in names)
 
 
 def _begins(seen: Seen, decision: Decision) -> bool:
