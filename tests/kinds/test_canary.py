@@ -167,6 +167,11 @@ def test_without_routers_it_is_removed_too():
     assert deleted(found) == ["Deployment/chat-canary", "Service/chat-canary"]
 
 
+def test_while_it_goes_it_is_not_ready_with_routers_or_without():
+    found = situation(Stage(leads_to="primary", rollout={"weight": 20}, gone=frozenset({"router"})))
+    assert (deleted(found), reason(found), found.status["ready"]) == ([], "Stopping", False)
+
+
 def test_a_removal_that_was_cut_short_is_completed_and_creates_nothing_again():
     stage = Stage(leads_to="primary", rollout=LEFT, gone=frozenset({"router", "canary"}), remains=("router",))
     found = situation(stage)

@@ -102,7 +102,7 @@ def _route_trouble(service: Object[ZerfooInferenceServiceSpec], seen: Seen, outc
 def _leaving(service: Object[ZerfooInferenceServiceSpec], decision: Decision) -> Condition | None:
     """Return the condition of a canary that goes, or was promoted; None: there is none."""
     canary = service.spec.canary
-    if decision.traffic.routers.rollout.wanted and not decision.traffic.removes_canary:
+    if decision.rollout.leaving_since or decision.rollout.weight:
         said = "the canary is being removed: it goes when the primary is ready and no answer is under way"
         return condition(_TYPE, False, Reason.STOPPING, said)
     if canary is None:
