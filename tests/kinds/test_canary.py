@@ -193,6 +193,13 @@ def test_traffic_stays_with_a_canary_until_the_primary_can_take_it(stage: Stage)
     assert found.status["rollout"] == {"weight": 100}
 
 
+def test_while_a_canary_waits_for_the_primary_the_loss_of_all_routers_leads_to_it_and_their_return_back():
+    stage = Stage(rollout={"weight": 100}, loaded=(), model="tiny-2")
+    assert leads_to(situation(stage)) == "chat-primary"
+    back = msgspec.structs.replace(stage, loaded=(100, 100), leads_to="primary")
+    assert (leads_to(situation(back)), deleted(situation(back))) == ("chat-router", [])
+
+
 def test_a_canary_that_comes_back_before_it_has_gone_gets_its_weight_again():
     found = situation(Stage(canary={"modelRef": "tiny-2", "weight": 60}, loaded=(0, 0), rollout=LEFT))
     assert (weight(found), leads_to(found), deleted(found)) == (60, "chat-router", [])

@@ -18,6 +18,7 @@ from modelyard.kinds.zerfooinferenceservice.observed import (
     Traffic,
     is_up_to_date,
     leads_to_routers,
+    may_lead_to_routers,
     pods_of,
     track_addresses,
     weights_of,
@@ -103,7 +104,5 @@ def _advanced(
 def _splitting(service: Object[ZerfooInferenceServiceSpec], seen: Seen, routers: Routers, weight: int) -> Traffic:
     """Return the traffic while a canary is wanted."""
     tracks = track_addresses(service, seen)
-    have_loaded = routers.rollout.complete and routers.have_loaded(weights_of(weight))
-    # Once it leads there, one router that is ready is enough, whatever it has loaded: new weights take a moment.
-    stays = leads_to_routers(service, seen) and routers.rollout.ready > 0
-    return Traffic(routers, weight, tracks, through_routers=tracks is not None and (have_loaded or stays))
+    through = tracks is not None and may_lead_to_routers(service, seen, routers, weight)
+    return Traffic(routers, weight, tracks, through_routers=through)

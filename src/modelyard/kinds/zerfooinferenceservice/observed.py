@@ -64,6 +64,15 @@ def leads_to_routers(service: Object[ZerfooInferenceServiceSpec], seen: Seen) ->
     return found is not None and found.spec.get("selector", {}).get(COMPONENT_LABEL) == ROUTER
 
 
+def may_lead_to_routers(service: Object[ZerfooInferenceServiceSpec], seen: Seen, routers: Routers, weight: int) -> bool:
+    """Return whether the Service of clients may lead to the routers, when they are to give the canary this weight.
+
+    Once it leads there, one router that is ready is enough, whatever it has loaded: new weights take a moment.
+    """
+    have_loaded = routers.rollout.complete and routers.have_loaded(weights_of(weight))
+    return have_loaded or (leads_to_routers(service, seen) and routers.rollout.ready > 0)
+
+
 def track_addresses(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> dict[str, Address] | None:
     """Return the Services between which the routers choose; None: not both have an address yet."""
     places = {

@@ -25,6 +25,7 @@ from modelyard.kinds.zerfooinferenceservice.observed import (
     Traffic,
     is_up_to_date,
     leads_to_routers,
+    may_lead_to_routers,
     track_addresses,
     weights_of,
 )
@@ -62,7 +63,7 @@ def remove_canary(
         return kept, Traffic(routers, removes_canary=True)
     # Routers that are gone already must not be created again, only to go.
     tracks = track_addresses(service, seen) if seen.one(Owned(DEPLOYMENT, ROUTER)) else None
-    through = leads and tracks is not None and not has_no_share
+    through = tracks is not None and not has_no_share and may_lead_to_routers(service, seen, routers, weight)
     return (
         replace(kept or Rollout(), weight=weight, leaving_since=since),
         Traffic(routers, weight, tracks, through_routers=through),
