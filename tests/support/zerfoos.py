@@ -70,9 +70,11 @@ async def until_weighted(recorder: Recorder, namespace: str) -> Json:
 
     That is as far as it gets on simulated nodes: the pods of its routers answer nothing, so that no weight is in force.
     """
-    found = await until_phase(
-        recorder, namespace, TRIAL, phase="Progressing", message="the routers have yet to load the weights"
+    said = (
+        "the routers have yet to load the weights; if they never do, see that no NetworkPolicy keeps the operator from "
+        f"port 8080 of the Service {TRIAL}-router"
     )
+    found = await until_phase(recorder, namespace, TRIAL, phase="Progressing", message=said)
     assert [track["effectiveWeight"] for track in found["status"]["tracks"]] == [100, 0]
     assert found["status"]["rollout"]["weight"] == 20
     return found

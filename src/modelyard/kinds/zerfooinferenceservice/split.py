@@ -9,8 +9,10 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import POD
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import http_route, pod_problems
+from modelyard.kinds.shared.envoy_pod import PORT
 from modelyard.kinds.shared.http_route import HTTP_ROUTE, ROUTE
 from modelyard.kinds.shared.traffic import ROUTER
+from modelyard.kinds.zerfooinferenceservice import naming
 from modelyard.kinds.zerfooinferenceservice.naming import CANARY
 from modelyard.kinds.zerfooinferenceservice.observed import leads_to_routers, pods_of
 from modelyard.kinds.zerfooinferenceservice.rollout import PASSED, ROLLED_BACK
@@ -63,7 +65,7 @@ def _canary_split(
     routers = decision.traffic.routers
     is_as_before = not routers.heard and _was_loaded(service)
     if not leads_to_routers(service, seen) or not (is_as_before or routers.have_loaded(weights)):
-        return _waiting(seen, decision)
+        return _waiting(service, seen, decision)
     said = f"the routers give the canary {decision.weight} % of the requests"
     if rollout.verdict == PASSED:
         said += "; all steps have passed: to promote it, set spec.modelRef to its model and remove spec.canary"
@@ -124,7 +126,7 @@ def _held_back(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> Condi
     return failing(_TYPE, problem)
 
 
-def _waiting(seen: Seen, decision: Decision) -> Condition:
+def _waiting(service: Object[ZerfooInferenceServiceSpec], seen: Seen, decision: Decision) -> Condition:
     """Return the condition while routers start, or load new weights."""
     routers = decision.traffic.routers
     pods = seen.all(Owned(POD, ROUTER))
@@ -133,7 +135,11 @@ def _waiting(seen: Seen, decision: Decision) -> Condition:
     if not routers.rollout.complete:
         said = f"the routers start: {routers.rollout.count}" if routers.rollout.wanted else "the routers are created"
         return condition(_TYPE, False, Reason.WAITING_FOR_ROUTERS, said)
-    return condition(_TYPE, False, Reason.WAITING_FOR_ROUTERS, "the routers have yet to load the weights")
+    said = (
+        "the routers have yet to load the weights; if they never do, see that no NetworkPolicy keeps the operator from "
+        f"port {PORT} of the Service {naming.track_name(service.meta.name, ROUTER)}"
+    )
+    return condition(_TYPE, False, Reason.WAITING_FOR_ROUTERS, said)
 
 
 def _had_weight(service: Object[ZerfooInferenceServiceSpec]) -> bool:
