@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, web
 
 from modelyard.core.checks.router_report import RouterReport
 from modelyard.core.checks.service_address import ServiceAddress
 from modelyard.core.reasons import Reason
-from modelyard.kinds.shared.envoy_router import router_bootstrap, router_files
+from modelyard.kinds.shared.envoy_router import loaded, router_bootstrap, router_files
+from modelyard.kinds.shared.envoy_routes import POD_HEADER
 from modelyard.kinds.shared.traffic import RouterState
 from modelyard.local.ports import free_ports
 from modelyard.net.router_report import ask_routers
@@ -76,6 +78,30 @@ async def test_a_router_tells_its_weights_and_what_is_in_flight(
 
 async def test_a_router_that_is_at_rest_says_the_same_each_time(router: Envoy) -> None:
     assert await report(router.proxy.listen.port) == await report(router.proxy.listen.port)
+
+
+async def test_a_router_that_chance_leads_to_late_is_reported_too() -> None:
+    asked = Counter[str]()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        asked[request.path] += 1
+        pod = "first" if asked[request.path] <= 20 else "second"
+        return web.json_response({"version": "v", "weights": WEIGHTS}, headers={POD_HEADER: pod})
+
+    [port] = free_ports(1)
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        found = await report(port, routers=2)
+    finally:
+        await runner.cleanup()
+    assert list(found.value) == ["first", "second"]
+
+
+@pytest.mark.parametrize("said", [b"{}", b"[]", b"hello", b'{"version": "v", "weights": {}}'])
+def test_what_gives_no_share_to_any_track_is_no_router(said: bytes) -> None:
+    assert loaded(said) is None
 
 
 async def test_where_nothing_listens_there_is_no_answer() -> None:

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from modelyard.net.http_exchange import Locate
 
 TIMEOUT_SECONDS: Final = 5.0
-TRIES: Final = 8
-"""How often a question is repeated for each router. With two, one of them is missed once in 30,000 times."""
+TRIES: Final = 16
+"""How often a question is repeated for each router. With two, one is missed once in 2,000 million times.
+
+A router that is missed counts as one that has not loaded the weights, so that a service would not be ready for a while.
+Two questions every five seconds make twelve million a year."""
 
 _log = structlog.get_logger(__name__)
 
