@@ -74,6 +74,7 @@ BAD: list[tuple[str, Json]] = [
     ("spec.canary.steps", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxP95Latency": "0s"}]}}),
     ("spec.canary.steps[0].weight", {"canary": {"modelRef": "new", "steps": [{**STEP, "weight": 0}]}}),
     ("spec.canary.steps[0].maxErrorRate", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "1"}]}}),
+    ("spec.canary.steps[0].maxErrorRate", {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "101%"}]}}),
     ("spec.healthCheck", {"healthCheck": None}),
     ("spec.healthCheck.path", {"healthCheck": {**HEALTH, "path": ""}}),
     ("spec.healthCheck.path", {"healthCheck": {**HEALTH, "path": "healthz"}}),
@@ -92,6 +93,7 @@ GOOD: list[Json] = [
     {"healthCheck": {"path": "/h?deep=1", "interval": 10_000_000_000, "timeout": "500ms"}},
     {"canary": {"modelRef": "tiny", "weight": 100}},
     {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "0.5%", "maxP95Latency": 2_000_000_000}]}},
+    {"canary": {"modelRef": "new", "steps": [{**STEP, "maxErrorRate": "100%"}]}},
     {"resources": {"cpu": "4", "memory": "16Gi", "gpuMemory": "0"}},
 ]
 

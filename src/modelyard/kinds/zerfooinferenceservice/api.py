@@ -65,7 +65,7 @@ class Step(Struct, frozen=True, rename="camel"):
         str,
         Meta(
             description="The largest share of answers with 5xx, or broken off, such as 1%. Left out: any.",
-            pattern=r"^([0-9]{1,2}(\.[0-9]{1,3})?%)?$",
+            pattern=r"^((100|[0-9]{1,2}(\.[0-9]{1,3})?)%)?$",
             max_length=8,
         ),
     ] = ""
