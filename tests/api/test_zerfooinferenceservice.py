@@ -238,18 +238,22 @@ async def test_children_that_a_user_deletes_come_back_and_edits_are_reverted(
     )
 
 
+@pytest.mark.parametrize(("name", "ready"), [("chat-primary", 0), ("chat-svc", 1)])
 async def test_a_stranger_under_a_childs_name_is_left_alone_and_reported(
-    cluster: Cluster, namespace: str, recorder: Recorder
+    cluster: Cluster, namespace: str, recorder: Recorder, name: str, ready: int
 ) -> None:
     admin = cluster.controlplane.admin
     spec = {"ports": [{"port": 80}]}
-    stranger = await admin.create(SERVICE.path(namespace), {"metadata": {"name": "chat-primary"}, "spec": spec})
+    stranger = await admin.create(SERVICE.path(namespace), {"metadata": {"name": name}, "spec": spec})
     await create(admin, namespace)
-    found = await recorder.wait_for(ZERFOOS, namespace, "chat", says("NameConflict"))
+    await recorder.wait_for(ZERFOOS, namespace, "chat", says("NameConflict"))
+    found = await recorder.wait_for(
+        ZERFOOS, namespace, "chat", lambda item: bool(item) and item["status"]["tracks"][0]["readyReplicas"] >= ready
+    )
     assert found
     assert (found["status"]["phase"], found["status"]["ready"]) == ("Failed", False)
-    assert "Service chat-primary" in found["status"]["message"]
-    after = await admin.get(SERVICE.path(namespace, "chat-primary"))
+    assert f"Service {name}" in found["status"]["message"]
+    after = await admin.get(SERVICE.path(namespace, name))
     assert after["metadata"]["uid"] == stranger["metadata"]["uid"]
 
 

@@ -78,6 +78,13 @@ def test_without_any_router_the_service_leads_to_the_primary():
     assert leads_to(found) == "chat-primary"
 
 
+def test_a_canary_without_pods_is_called_so():
+    found = with_weight(20, gone=frozenset({"canary"}), runtime="llamacpp", models=("tiny",))
+    (split,) = (entry for entry in found.status["conditions"] if entry["type"] == "TrafficSplit")
+    assert split["reason"] == "CanaryDegraded"
+    assert "because the canary has no pods; see" in split["message"]
+
+
 def test_requests_that_the_canary_answers_alone_are_answered():
     found = with_weight(100, loaded=(100, 100), ready={"primary": 0})
     assert (found.status["phase"], found.status["ready"]) == ("Progressing", False)

@@ -118,9 +118,10 @@ def _held_back(service: Object[ZerfooInferenceServiceSpec], seen: Seen) -> Condi
     pods = pods_of(seen, CANARY)
     if not _had_weight(service):
         return condition(_TYPE, False, Reason.WAITING_FOR_PODS, "the canary gets its weight when its pods are ready")
+    state = f"{pods.ready} of {pods.wanted} pods of the canary are ready" if pods.wanted else "the canary has no pods"
     problem = Problem(
         Reason.CANARY_DEGRADED,
-        f"the primary gets all requests, because {pods.ready} of {pods.wanted} pods of the canary are ready",
+        f"the primary gets all requests, because {state}",
         "see the condition CanaryReady; the canary gets its weight again when it has recovered",
     )
     return failing(_TYPE, problem)

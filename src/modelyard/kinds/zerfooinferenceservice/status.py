@@ -73,15 +73,15 @@ def summarise(
     canary = canary_ready(service, seen, outcome, decision)
     split = split_condition(service, seen, outcome, decision)
     ready = overall(outcome, primary, *canary, *split)
-    told = tuple(tracks(service, seen, decision))
+    told, address = tuple(tracks(service, seen, decision)), url(service, seen)
     return ZerfooInferenceServiceStatus(
-        phase=phase(ready, told),
+        phase=phase(ready, answers=bool(address) and any(one.ready_replicas and one.effective_weight for one in told)),
         ready=ready.status is Truth.TRUE,
         replicas=replicas(rollout, deployment),
         selector=selector(service.meta.name),
         message="" if ready.status is Truth.TRUE else ready.message,
         tracks=told,
-        url=url(service, seen),
+        url=address,
         conditions=(primary, *canary, *split, ready, *autoscaled(service, seen)),
     )
 
@@ -92,7 +92,9 @@ def canary_ready(
     """Return the condition CanaryReady; empty: no canary is wanted."""
     if decision.canary is None:
         return ()
-    if refused := outcome.refused.get(CANARY):
+    # Without its Deployment, what holds up the whole plan holds up the canary.
+    absent = seen.one(Owned(DEPLOYMENT, CANARY)) is None and decision.canary.problem is None
+    if refused := outcome.refused.get(CANARY) or (outcome.problem if absent else None):
         return (failing("CanaryReady", refused),)
     return (track_condition("CanaryReady", service, seen, decision.canary, pods_of(seen, CANARY)),)
 
@@ -104,7 +106,8 @@ def track_condition(
     if server.problem:
         return failing(kind, server.problem)
     if rollout.complete and rollout.wanted == 0:
-        message = "the Deployment is scaled to zero; scale it up again to serve"
+        named = naming.track_name(service.meta.name, server.served.track)
+        message = f"the Deployment {named} is scaled to zero; scale it up again to serve"
         return condition(kind, False, Reason.SCALED_TO_ZERO, message)
     if rollout.complete:
         return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(service.spec, server)}")
@@ -149,9 +152,8 @@ def overall(outcome: Outcome, *others: Condition) -> Condition:
     return condition("Ready", True, Reason.READY, "all pods are ready")
 
 
-def phase(ready: Condition, tracks: Sequence[TrackStatus]) -> Phase:
+def phase(ready: Condition, *, answers: bool) -> Phase:
     """Return the phase, from the condition Ready and whether requests are answered, by whatever track."""
-    answers = any(one.ready_replicas and one.effective_weight for one in tracks)
     if ready.status is Truth.TRUE:
         return Phase.READY
     if ready.reason in PROBLEMS:
