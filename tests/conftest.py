@@ -19,11 +19,14 @@ from modelyard.core.resources import DEPLOYMENT, EVENT, JOB, POD
 from modelyard.kinds import ALL
 from modelyard.local.cluster import Cluster, running_cluster
 from modelyard.local.raw_client import RawClientError
-from tests.support.accounts import until_children_are_taken
+from modelyard.manifests.crd import crd
+from tests.support.accounts import until_answered, until_children_are_taken
+from tests.support.beacons import CRDS
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
 from tests.support.recorder import Recorder, recording
 from tests.support.shares import Shares, folder_of, processes, turn
+from tests.toy import BEACON
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from modelyard.core.resources import Resource
+    from modelyard.local.raw_client import RawClient
 
 # The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
 settings.register_profile("modelyard", derandomize=True, deadline=None)
@@ -42,9 +46,7 @@ settings.load_profile("modelyard")
 # Whoever was started in the background by a script ignores Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_KUBECTL_SECONDS = 60.0
-_ACCOUNT_SECONDS = 120.0
-"""After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
+_KUBECTL_SECONDS = 120.0
 _BUSY = (*(kind.resource for kind in ALL), DEPLOYMENT, JOB, POD)
 """What may be in the namespace of a test and makes work: for operators, controllers and the simulated node."""
 _PURE = ("chart", "cli", "core", "docs", "engines", "kinds", "manifests", "page", "runtime")
@@ -108,8 +110,21 @@ def assets() -> Path:
 @pytest.fixture(scope="session")
 async def cluster(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A control plane with workloads and one big simulated node, shared by all tests."""
-    async with running_cluster(tmp_path_factory.mktemp("cluster"), assets) as running:
+    async with running_cluster(tmp_path_factory.mktemp("cluster"), assets, _define) as running:
         yield running
+
+
+async def _define(admin: RawClient) -> None:
+    """Install all definitions, those of toys included, before the controllers start.
+
+    Garbage collection learns of later ones only after half a minute, as does the API server, which till then refuses
+    children of them.
+    """
+    kinds = (*ALL, BEACON)
+    for kind in kinds:
+        await admin.ensure(CRDS, crd(kind))
+    for kind in kinds:
+        await until_answered(admin, kind.resource.path())
 
 
 @asynccontextmanager
@@ -121,11 +136,8 @@ async def fresh_namespace(cluster: Cluster) -> AsyncIterator[str]:
     """
     admin, name = cluster.controlplane.admin, f"test-{uuid4().hex[:8]}"
     await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-    async with asyncio.timeout(_ACCOUNT_SECONDS):
-        # Pods are refused until the service account is there.
-        while not await admin.answers(account):
-            await asyncio.sleep(0.02)
+    # Pods are refused until the service account is there.
+    await until_answered(admin, f"/api/v1/namespaces/{name}/serviceaccounts/default")
     yield name
     for resource in _BUSY:
         with suppress(RawClientError):  # its definition comes or goes
@@ -155,23 +167,22 @@ async def run_kubectl(cluster: Cluster, *args: str, input: str | None = None) ->
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(_KUBECTL_SECONDS):
-        output, complaint = await process.communicate((input or "").encode())
+    try:
+        async with asyncio.timeout(_KUBECTL_SECONDS):
+            output, complaint = await process.communicate((input or "").encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise AssertionError(f"kubectl {' '.join(args)} does not end") from None
     assert process.returncode == 0, f"kubectl {' '.join(args)}: {complaint.decode()}"
     return output.decode()
 
 
 @pytest.fixture(scope="session")
 async def installed(cluster: Cluster) -> Path:
-    """The CRDs and the role are installed; returns the operator's own kubeconfig."""
-    for file in ("deploy/crds.yaml", "deploy/rbac.yaml", "deploy/priority-classes.yaml"):
+    """The role is installed, as the CRDs are; returns the operator's own kubeconfig."""
+    for file in ("deploy/rbac.yaml", "deploy/priority-classes.yaml"):
         await run_kubectl(cluster, "apply", "--server-side", "-f", str(ROOT / file))
-    await run_kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all")
-    async with asyncio.timeout(_ACCOUNT_SECONDS):
-        # For a moment more, the storage of a new definition answers 429.
-        for kind in ALL:
-            while not await cluster.controlplane.admin.answers(kind.resource.path()):
-                await asyncio.sleep(0.02)
     operator = await cluster.controlplane.service_account_kubeconfig("modelyard-system", "modelyard")
     await until_children_are_taken(operator)
     return operator

@@ -12,6 +12,7 @@ import yaml
 from modelyard.core.resources import EVENT, POD, VOLUME_CLAIM
 from modelyard.kinds import ALL
 from modelyard.local.kubeconfig import write_kubeconfig
+from tests.support.accounts import until_answered
 from tests.support.own_network import own_address
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ async def until_gone(admin: RawClient, paths: list[str]) -> None:
 
 async def until_account(admin: RawClient, namespace: str) -> None:
     """Wait for the service account without which pods are refused."""
-    async with asyncio.timeout(60):
-        while not await admin.answers(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"):
-            await asyncio.sleep(0.02)
+    await until_answered(admin, f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
 
 
 async def store(admin: RawClient, namespace: str, body: Json) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.contract import Kind
     from modelyard.local.controlplane import ControlPlane
 
-_SECONDS = 30.0
-_NEW_KIND_SECONDS = 90.0
+_SECONDS = 120.0
+"""After a restart of the API server, controllers wait for up to a minute before they try again to follow it."""
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -45,28 +45,41 @@ async def until_allowed(controlplane: ControlPlane, user: str, what: dict[str, s
             await asyncio.sleep(0.02)
 
 
+async def until_answered(admin: RawClient, path: str) -> None:
+    """Wait until the API server has what is asked for: the storage of a new definition answers 429 for a moment."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while not await admin.answers(path):
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"{path} is not answered") from None
+
+
 async def until_children_are_taken(operator: Path, kinds: Iterable[Kind] = ALL) -> None:
     """Wait until the operator may create children of these kinds.
 
     Those that block the deletion of their owner are refused until the API server knows the kind of that owner. It reads
     the list of kinds twice a minute, and the first time as soon as anybody creates such a child.
     """
-    admin = RawClient(operator)
+    admin, refused = RawClient(operator), ""
     try:
-        async with asyncio.timeout(_NEW_KIND_SECONDS):
+        async with asyncio.timeout(_SECONDS):
             for kind in kinds:
-                while not await _takes_children(admin, kind.resource):
+                while refused := await _refusal(admin, kind.resource):
                     await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise AssertionError(refused) from None
     finally:
         await admin.close()
 
 
-async def _takes_children(admin: RawClient, resource: Resource) -> bool:
+async def _refusal(admin: RawClient, resource: Resource) -> str:
+    """Return why a child of a kind is refused; empty: it is not."""
     owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "any", "uid": "any"}
     meta = {"name": "any", "ownerReferences": [{**owner, "blockOwnerDeletion": True}]}
     body = {"metadata": meta, "spec": {"ports": [{"port": 80}]}}
     try:
         await admin.create("/api/v1/namespaces/default/services?dryRun=All", body)
-    except RawClientError:
-        return False
-    return True
+    except RawClientError as error:
+        return str(error)
+    return ""

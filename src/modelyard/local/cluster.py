@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,9 @@ from modelyard.local.controlplane import ControlPlane
 from modelyard.local.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from modelyard.local.raw_client import RawClient
 
 ASSETS = "KUBEBUILDER_ASSETS"
 
@@ -40,11 +43,16 @@ class Cluster(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def running_cluster(folder: Path, assets: Path) -> AsyncIterator[Cluster]:
-    """Run a cluster with one big node, `simulated-0`, while the block lasts."""
+async def running_cluster(
+    folder: Path, assets: Path, prepare: Callable[[RawClient], Awaitable[None]] | None = None
+) -> AsyncIterator[Cluster]:
+    """Run a cluster with one big node, `simulated-0`, while the block lasts.
+
+    `prepare` gets the administrator's client before the controllers start, as that of `ControlPlane.start`.
+    """
     controlplane = ControlPlane(folder, assets, durable=False)
     simulation = Simulation(controlplane)
-    await controlplane.start()
+    await controlplane.start(partial(prepare, controlplane.admin) if prepare else None)
     try:
         await simulation.start()
         await simulation.add_node("simulated-0", cpu="1000", memory="4Ti", gpus=64)
