@@ -24,7 +24,7 @@ from tests.support.accounts import until_answered, until_children_are_taken
 from tests.support.beacons import CRDS
 from tests.support.mcpserver import McpServers
 from tests.support.operators import ROOT, OperatorProcess, running_operator
-from tests.support.recorder import Recorder, recording
+from tests.support.recorder import Recorder, Witness, recording
 from tests.support.shares import Shares, folder_of, processes, turn
 from tests.toy import BEACON
 
@@ -203,21 +203,32 @@ async def operator(installed: Path, mcp_servers: McpServers, tmp_path: Path) -> 
 
 
 def watched_resources() -> tuple[Resource, ...]:
-    """Return every kind, its children but those that a cluster may lack, their pods, and events."""
-    ours = [kind.resource for kind in ALL]
+    """Return every kind, and what is built in that they cause."""
+    return (*(kind.resource for kind in ALL), *_built_in())
+
+
+def _built_in() -> tuple[Resource, ...]:
+    """Return the children of every kind but those that a cluster may lack, their pods, and events."""
     made = (made for kind in ALL for made in (*kind.children, *kind.creates) if not made.optional)
-    return tuple(dict.fromkeys((*ours, *made, POD, EVENT)))
+    return tuple(dict.fromkeys((*made, POD, EVENT)))
 
 
-def recording_all(cluster: Cluster, namespace: str) -> AbstractAsyncContextManager[Recorder]:
+@pytest.fixture(scope="session")
+async def witness(cluster: Cluster) -> AsyncIterator[Witness]:
+    """What happens to built-in objects of the whole cluster, for the recorder of each test."""
+    async with Witness(cluster.controlplane.admin, _built_in()).running() as running:
+        yield running
+
+
+def recording_all(cluster: Cluster, namespace: str, witness: Witness) -> AbstractAsyncContextManager[Recorder]:
     """Record everything that our kinds cause in a namespace."""
-    return recording(cluster.controlplane.admin, watched_resources(), namespace)
+    return recording(cluster.controlplane.admin, watched_resources(), namespace, witness)
 
 
 @pytest.fixture
-async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
+async def recorder(cluster: Cluster, installed: Path, witness: Witness, namespace: str) -> AsyncIterator[Recorder]:
     """The history of everything that happens in the namespace; what must always hold is checked at the end."""
-    async with recording_all(cluster, namespace) as running:
+    async with recording_all(cluster, namespace, witness) as running:
         yield running
     running.assert_invariants()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from modelyard.local.controlplane import ControlPlane
     from tests.support.mcpserver import McpServers
-    from tests.support.recorder import Recorder
+    from tests.support.recorder import Recorder, Witness
 
 Json = dict[str, Any]
 
@@ -78,12 +78,18 @@ async def until_later_than(created: Json) -> None:
 
 
 async def test_a_secret_that_may_not_be_read_holds_up_only_its_own_object(
-    cluster: Cluster, namespace: str, recorder: Recorder, installed: Path, mcp_servers: McpServers, tmp_path: Path
+    cluster: Cluster,
+    namespace: str,
+    recorder: Recorder,
+    witness: Witness,
+    installed: Path,
+    mcp_servers: McpServers,
+    tmp_path: Path,
 ) -> None:
     admin, log = cluster.controlplane.admin, tmp_path / "operator.log"
     inside = [body for body in rbac.for_namespace(ALL, namespace) if body["metadata"].get("namespace") == namespace]
     rights = [*without_secrets(rbac.for_cluster(ALL)), *inside]
-    async with fresh_namespace(cluster) as closed, recording_all(cluster, closed) as elsewhere:
+    async with fresh_namespace(cluster) as closed, recording_all(cluster, closed, witness) as elsewhere:
         elder = await orchestrators.create(admin, closed, "elder")
         await mcps.create(admin, closed)
         async with (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
-    from tests.support.recorder import Recorder
+    from tests.support.recorder import Recorder, Witness
 
 pytestmark = pytest.mark.usefixtures("standing_operator")
 
@@ -32,9 +32,9 @@ THREE_WRITES = {"create deployments": 1, "patch orchestrators/status": 2}
 
 
 @pytest.fixture
-async def recorder(cluster: Cluster, installed: Path, namespace: str) -> AsyncIterator[Recorder]:
+async def recorder(cluster: Cluster, installed: Path, witness: Witness, namespace: str) -> AsyncIterator[Recorder]:
     """The history of the namespace. An Orchestrator has two ConfigMaps, for two files."""
-    async with recording_all(cluster, namespace) as running:
+    async with recording_all(cluster, namespace, witness) as running:
         yield running
     running.assert_invariants(role=lambda child: child.name if child.kind == CONFIG_MAP.kind else "")
 
@@ -128,10 +128,10 @@ async def test_of_two_bots_with_one_token_the_younger_waits_until_the_older_is_g
 
 
 async def test_a_bot_of_another_namespace_with_the_same_token_is_a_rival(
-    cluster: Cluster, namespace: str, recorder: Recorder
+    cluster: Cluster, namespace: str, recorder: Recorder, witness: Witness
 ) -> None:
     admin, stored = cluster.controlplane.admin, []
-    async with fresh_namespace(cluster) as elsewhere, recording_all(cluster, elsewhere) as other:
+    async with fresh_namespace(cluster) as elsewhere, recording_all(cluster, elsewhere, witness) as other:
         recorders = {namespace: recorder, elsewhere: other}
         for each in recorders:
             await create_token(admin, each, token="canary-same")

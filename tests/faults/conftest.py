@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.support.faultproxy import FaultProxy
     from tests.support.mcpserver import McpServers
-    from tests.support.recorder import Recorder
+    from tests.support.recorder import Recorder, Witness
 
 
 @pytest.fixture
@@ -42,10 +42,12 @@ async def toys(cluster: Cluster, installed: Path) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def recorder(cluster: Cluster, installed: Path, toys: None, namespace: str) -> AsyncIterator[Recorder]:
+async def recorder(
+    cluster: Cluster, installed: Path, toys: None, witness: Witness, namespace: str
+) -> AsyncIterator[Recorder]:
     """The history of the namespace, that of toys included; what must always hold is checked at the end."""
     watched = dict.fromkeys((*watched_resources(), *(resource for resource, _ in TOY.children), TOY.resource))
-    async with recording(cluster.controlplane.admin, watched, namespace) as running:
+    async with recording(cluster.controlplane.admin, watched, namespace, witness) as running:
         yield running
     running.assert_invariants()
 

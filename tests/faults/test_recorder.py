@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from modelyard.core.resources import Resource
+from modelyard.core.resources import SECRET, Resource
+from tests.conftest import fresh_namespace
 from tests.support.invariants import Version, duplicates, untruths
-from tests.support.recorder import Missed, Recorder, recording
+from tests.support.recorder import Missed, Recorder, Witness, recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -133,6 +135,58 @@ async def test_the_recorder_fails_a_test_by_its_invariants(cluster: Cluster) -> 
     recorder.log += [_child("m"), _child("m-2")]
     with pytest.raises(AssertionError, match="has 2 of Deployment"):
         recorder.assert_invariants()
+
+
+async def test_a_witness_tells_a_recorder_all_of_its_namespace_and_nothing_of_others(cluster: Cluster) -> None:
+    admin = cluster.controlplane.admin
+    async with (
+        Witness(admin, [CONFIG_MAP]).running() as witness,
+        fresh_namespace(cluster) as here,
+        fresh_namespace(cluster) as elsewhere,
+    ):
+        await admin.create(CONFIG_MAP.path(here), {"metadata": {"name": "before"}})
+        async with recording(admin, [CONFIG_MAP, SECRET], here, witness) as recorder:
+            for place in (elsewhere, here):
+                await admin.create(CONFIG_MAP.path(place), {"metadata": {"name": "c"}})
+                await admin.create(SECRET.path(place), {"metadata": {"name": "s"}})
+                await admin.delete(CONFIG_MAP.path(place, "c"))
+            await recorder.until(lambda: bool(recorder.deleted(CONFIG_MAP)["c"] and recorder.created(SECRET)["s"]))
+        await admin.create(CONFIG_MAP.path(here), {"metadata": {"name": "after"}})
+    assert {version.namespace for version in recorder.log} == {here}
+    created = recorder.created(CONFIG_MAP)
+    assert {name: created[name] for name in ("before", "c", "after")} == {"before": 1, "c": 1, "after": 0}
+
+
+async def test_what_a_witness_misses_fails_the_tests_that_run_and_no_later_one() -> None:
+    server = _Forgetful()
+    async with Witness(server, [CONFIG_MAP]).running() as witness:
+        with pytest.raises(Missed, match="too old resource version"):
+            async with recording(server, [CONFIG_MAP], "a", witness) as recorder:
+                server.forgets.set()
+                await recorder.until(lambda: False)
+        await server.follows.wait()
+        async with recording(server, [CONFIG_MAP], "b", witness) as recorder:
+            assert [str(version) for version in recorder.log] == ["ConfigMap b/x at resourceVersion 2"]
+
+
+class _Forgetful:
+    """A server that forgets, once, what a watch wants to go on from."""
+
+    def __init__(self) -> None:
+        self.forgets, self.follows = asyncio.Event(), asyncio.Event()
+
+    async def get(self, path: str) -> dict[str, Any]:
+        revision = "2" if self.forgets.is_set() else "1"
+        meta = {"namespace": "b", "name": "x", "uid": "x", "resourceVersion": revision}
+        return {"metadata": {"resourceVersion": revision}, "items": [{"metadata": meta}]}
+
+    async def follow(self, path: str) -> AsyncIterator[dict[str, Any]]:
+        await self.forgets.wait()
+        if path.endswith("resourceVersion=1"):
+            yield {"type": "ERROR", "object": {"metadata": {}, "code": 410, "message": "too old resource version"}}
+        else:
+            self.follows.set()
+            await asyncio.Event().wait()
 
 
 class _Expired:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from modelyard.local.cluster import Cluster
     from tests.support.operators import OperatorProcess
-    from tests.support.recorder import Recorder
+    from tests.support.recorder import Recorder, Witness
 
 NAMESPACES = 5
 KILLS = 5
@@ -27,7 +27,7 @@ SERVED = [subject for subject in SUBJECTS.values() if subject.operator is operat
 
 @pytest.mark.soak
 async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(
-    cluster: Cluster, operator: OperatorProcess, seconds: float, chance: Random
+    cluster: Cluster, witness: Witness, operator: OperatorProcess, seconds: float, chance: Random
 ) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -37,7 +37,7 @@ async def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(
             recorders = {}
             for _ in range(NAMESPACES):
                 namespace = await stack.enter_async_context(fresh_namespace(cluster))
-                recorders[namespace] = await stack.enter_async_context(recording_all(cluster, namespace))
+                recorders[namespace] = await stack.enter_async_context(recording_all(cluster, namespace, witness))
             await _create(cluster, list(recorders))
             await _kill(operator, chance)
             for namespace, recorder in recorders.items():
