@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from modelyard.local.ports import is_free
-from tests.e2e.yards import COMMAND, NAMED, SECONDS, Yard, ask, command, manifest, model, send_printed, service
+from tests.e2e.yards import COMMAND, NAMED, SECONDS, Yard, command, manifest, model, send_printed, service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ async def test_a_program_that_has_the_port_on_all_addresses_is_stepped_aside_for
             while "InferenceService  aside" not in (said := (await command("status", f"--dir={yard.path}"))[1]):
                 await asyncio.sleep(0.1)
         url = next(line.split()[-1] for line in said.splitlines() if "InferenceService  aside" in line)
-        assert (await ask(url, "Which model are you?")).startswith(NAMED["yard"])
+        await yard.answer_as("yard", url)
     await yard.kubectl("delete", "inferenceservice", "aside")
 
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from modelyard.kinds.shared.envoy_router import TRACK_HEADER
-from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, condition, zerfoo
+from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, condition, in_time, zerfoo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,6 +23,8 @@ Json = dict[str, Any]
 
 KIND = "zerfooinferenceservice"
 CLIENTS = 50
+FEWER = 20
+"""Where it is not about the load: every answer takes time of all the machine."""
 FEW_ERRORS = {"weight": 20, "duration": "10m", "maxErrorRate": "5%", "minRequests": 20}
 
 
@@ -57,8 +59,8 @@ async def until_split(yard: Yard, name: str, weight: int | None) -> Json:
 class Clients:
     """Clients that ask for streamed answers, one after the other, and count what they get."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, pause: float) -> None:
+        self._url, self._pause = url, pause
         self._done = asyncio.Event()
         self.answers: Counter[str] = Counter()
         self.lost: list[str] = []
@@ -66,7 +68,7 @@ class Clients:
     async def ask(self, session: aiohttp.ClientSession) -> None:
         while not self._done.is_set():
             try:
-                async with session.post(self._url, json={"chunks": 5, "pause": 0.1}) as response:
+                async with session.post(self._url, json={"chunks": 5, "pause": self._pause}) as response:
                     text = await response.text()
             except aiohttp.ClientError as error:
                 self.lost.append(repr(error))
@@ -77,10 +79,10 @@ class Clients:
             else:
                 self.answers[words[0]] += 1
 
-    async def more(self, number: int = 200) -> Counter[str]:
+    async def more(self, number: int = 100) -> Counter[str]:
         """Wait for so many more answers, and return those."""
         before = self.answers.copy()
-        async with asyncio.timeout(SECONDS):
+        async with in_time(lambda: f"{self.answers - before} of {number} answers; lost: {self.lost[-3:]}"):
             while self.answers.total() < before.total() + number:
                 await asyncio.sleep(0.05)
         return self.answers - before
@@ -90,20 +92,22 @@ class Clients:
 
 
 @asynccontextmanager
-async def asking(yard: Yard, name: str, keep_alive: int = 0) -> AsyncIterator[Clients]:
+async def asking(
+    yard: Yard, name: str, number: int = FEWER, keep_alive: int = 0, pause: float = 0.1
+) -> AsyncIterator[Clients]:
     """Let clients ask a service for as long as the block lasts. So many of them keep their connections.
 
     Those stay where the Service led first. All others make a new connection for each request.
     """
-    clients, patience = Clients(await yard.url(f"{name}-svc")), aiohttp.ClientTimeout(total=60)
+    clients, patience = Clients(await yard.url(f"{name}-svc"), pause), aiohttp.ClientTimeout(total=60)
     new, kept = aiohttp.TCPConnector(limit=0, force_close=True), aiohttp.TCPConnector(limit=0)
     async with (
         aiohttp.ClientSession(connector=new, timeout=patience) as hasty,
         aiohttp.ClientSession(connector=kept, timeout=patience) as steady,
         asyncio.TaskGroup() as group,
     ):
-        for number in range(CLIENTS):
-            group.create_task(clients.ask(steady if number < keep_alive else hasty))
+        for each in range(number):
+            group.create_task(clients.ask(steady if each < keep_alive else hasty))
         try:
             yield clients
         finally:
@@ -119,7 +123,7 @@ async def until_gone(yard: Yard, name: str) -> None:
 async def until_both_have_answered(yard: Yard) -> None:
     """Ask the example at the one address for all models until both models have named themselves."""
     missing = set(NAMED.values())
-    async with asyncio.timeout(SECONDS):
+    async with in_time(lambda: f"{missing} did not answer"):
         while missing:
             said = await yard.answer_at_door("chat")
             missing -= {name for name in missing if said.startswith(name)}
@@ -141,15 +145,20 @@ async def test_of_2000_answers_of_the_example_20_percent_are_the_canarys(canarie
                     found[response.headers[TRACK_HEADER]] += 1
 
         await asyncio.gather(*(some() for _ in range(20)))
-    assert found.total() == 2000
-    # Chance alone misses these three points once in 1,200 runs.
-    assert 0.17 <= found["canary"] / 2000 <= 0.23
+        if not is_within_three_points(found):
+            # By chance alone once in 1,200 runs; after as many again four times, once in a thousand million.
+            await asyncio.gather(*(some() for _ in range(80)))
+    assert is_within_three_points(found), found
+
+
+def is_within_three_points(found: Counter[str]) -> bool:
+    return 0.17 <= found["canary"] / found.total() <= 0.23
 
 
 async def test_from_nothing_to_100_and_away_again_no_answer_is_lost_and_no_pod_restarts(canaries: Yard) -> None:
     await canaries.until(lambda body: body.get("status", {}).get("ready"), KIND, "busy")
     primary = (await canaries.pods("busy-primary"))[0]["metadata"]["uid"]
-    async with asking(canaries, "busy", keep_alive=CLIENTS // 2) as clients:
+    async with asking(canaries, "busy", CLIENTS, keep_alive=CLIENTS // 2, pause=0.4) as clients:
         assert set(await clients.more()) == {"old"}
         for weight in (0, 20, 60, 100):
             await patch(canaries, "busy", f'{{"canary": {{"modelRef": "new", "weight": {weight}}}}}')
@@ -162,7 +171,7 @@ async def test_from_nothing_to_100_and_away_again_no_answer_is_lost_and_no_pod_r
         await until_gone(canaries, "busy")
         await clients.more()
     assert clients.lost == []
-    assert clients.answers["new"] > 200
+    assert clients.answers["new"] > 100
     (pod,) = await canaries.pods("busy-primary")
     assert (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]) == (primary, 0)
     await canaries.kubectl("delete", KIND, "busy", "--wait=false")
@@ -174,11 +183,11 @@ async def test_the_loss_of_one_router_costs_only_what_was_in_flight_on_it(canari
     async with asking(canaries, "hard") as clients:
         await clients.more()
         os.kill(envoy_of(router), signal.SIGKILL)
-        await clients.more(500)
+        await clients.more(200)
         lost = len(clients.lost)
-        await clients.more(500)
+        await clients.more(200)
     # Those that were under way, and none after.
-    assert lost <= CLIENTS
+    assert lost <= FEWER
     assert len(clients.lost) == lost
     await until_split(canaries, "hard", 50)
     await canaries.kubectl("delete", KIND, "hard", "--wait=false")
@@ -192,7 +201,7 @@ async def test_a_canary_that_answers_500_is_rolled_back_by_its_steps(canaries: Y
         failed = len(clients.lost)
         await clients.more()
     assert "answers were errors, and 5% may be" in condition(body, "TrafficSplit")["message"]
-    assert len(clients.lost) <= failed + CLIENTS
+    assert len(clients.lost) <= failed + FEWER
     assert 0 < len(clients.lost) < 0.3 * (clients.answers.total() + len(clients.lost))
     await canaries.kubectl("delete", KIND, "unlucky", "--wait=false")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from tests.e2e.yards import NAMED, SECONDS, Yard, command, service
+from tests.e2e.yards import NAMED, Yard, command, in_time, service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,8 +56,9 @@ async def test_a_service_comes_to_the_door_and_leaves_it_while_all_goes_on(clien
     for name in ("guest", "visitor"):
         assert (await yard.answer_at_door(name)).startswith(NAMED["yard"])
     await yard.kubectl("delete", "inferenceservice", "guest")
-    async with asyncio.timeout(SECONDS):
-        while {"guest", "visitor"} & {model.id async for model in client.models.list()}:
+    left: set[str] = set()
+    async with in_time(lambda: f"{left} is still listed"):
+        while left := {"guest", "visitor"} & {model.id async for model in client.models.list()}:
             await asyncio.sleep(0.05)
     with pytest.raises(NotFoundError):
         await client.chat.completions.create(model="guest", messages=QUESTION)

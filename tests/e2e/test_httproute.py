@@ -16,7 +16,7 @@ import yaml
 
 from modelyard.local.ports import free_ports
 from tests.e2e.test_canary import KIND, patch, until_split
-from tests.e2e.yards import SECONDS, Yard, condition, zerfoo
+from tests.e2e.yards import SECONDS, Yard, condition, in_time, zerfoo
 from tests.support.gatewayapi import definitions
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ Json = dict[str, Any]
 HOST = "chat.example.com"
 EDGE_HOST = "edge.example.com"
 ROUTE = "httproutes.gateway.networking.k8s.io"
-NOTICED_SECONDS = 60.0
 TRAEFIK = Path(sys.executable).with_name("traefik")
 
 
@@ -106,9 +105,8 @@ def stranger() -> Json:
     }
 
 
-async def until_edge_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
-    async with asyncio.timeout(seconds):
-        return await yard.until(lambda body: condition(body).get("reason") == reason, "gateway", "edge")
+async def until_edge_says(yard: Yard, reason: str) -> Json:
+    return await yard.until(lambda body: condition(body).get("reason") == reason, "gateway", "edge")
 
 
 async def until_gone(yard: Yard, *kinds: str) -> None:
@@ -119,7 +117,7 @@ async def until_gone(yard: Yard, *kinds: str) -> None:
 async def check_routes_of_a_gateway(yard: Yard, port: int) -> None:
     """A gateway of ours is reached by its route, which goes when it is switched off, and a stranger's never does."""
     await until_edge_says(yard, "Ready")
-    async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
+    async with in_time(lambda: "traefik does not lead to the gateway"), aiohttp.ClientSession() as session:
         while not await is_reached(session, port):
             await asyncio.sleep(0.1)
     await yard.apply(edge(OWN))
@@ -141,9 +139,8 @@ async def is_reached(session: aiohttp.ClientSession, port: int) -> bool:
         return answer.status == 200
 
 
-async def until_says(yard: Yard, reason: str, seconds: float = SECONDS) -> Json:
-    async with asyncio.timeout(seconds):
-        return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "routed")
+async def until_says(yard: Yard, reason: str) -> Json:
+    return await yard.until(lambda body: condition(body, "TrafficSplit").get("reason") == reason, KIND, "routed")
 
 
 async def answers(port: int, number: int) -> Counter[str]:
@@ -158,8 +155,9 @@ async def answers(port: int, number: int) -> Counter[str]:
 
 async def until_answered(port: int, model: str) -> None:
     """Wait until a model answers: traefik follows what it has accepted a moment later."""
-    async with asyncio.timeout(SECONDS):
-        while model not in await answers(port, 10):
+    found: Counter[str] = Counter()
+    async with in_time(lambda: f"{model} does not answer, but: {found}"):
+        while model not in (found := await answers(port, 10)):
             await asyncio.sleep(0.1)
 
 
@@ -170,7 +168,7 @@ async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(mac
     files = [str(file) for file in definitions()]
     await machine.kubectl("apply", "--server-side", *(word for file in files for word in ("-f", file)))
     [port] = free_ports(1)
-    await until_says(machine, "WaitingForGateway", NOTICED_SECONDS)
+    await until_says(machine, "WaitingForGateway")
     async with traefik(machine, port):
         await machine.apply(*gateway(port))
         await until_says(machine, "RouteAccepted")
@@ -186,5 +184,5 @@ async def test_a_gateway_follows_the_weights_and_gateway_api_may_come_and_go(mac
         await patch(machine, "routed", '{"route": {"parentRefs": [{"name": "public", "sectionName": "none"}]}}')
         await until_says(machine, "RouteNotAccepted")
     await machine.kubectl("delete", "--wait=false", *(word for file in files for word in ("-f", file)))
-    body = await until_says(machine, "GatewayAPINotInstalled", NOTICED_SECONDS)
+    body = await until_says(machine, "GatewayAPINotInstalled")
     assert [track["readyReplicas"] for track in body["status"]["tracks"]] == [1, 1]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
-from modelyard.local.raw_client import RawClient
-from tests.e2e.yards import NAMED, SECONDS, Yard, condition, running_yard
+from modelyard.local.raw_client import RawClient, RawClientError
+from tests.e2e.yards import NAMED, Json, Yard, condition, in_time, running_yard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,7 +52,7 @@ async def test_a_part_that_is_killed_is_started_again_and_the_service_answers(ro
     before = pid_of(robust, part)
     assert before, "signal 9 to process 0 would end ourselves"
     os.kill(before, signal.SIGKILL)
-    async with asyncio.timeout(SECONDS):
+    async with in_time(lambda: f"{part} is not started again; {robust.output.read_text()}"):
         while pid_of(robust, part) in (0, before):
             await asyncio.sleep(0.2)
     assert (await robust.answer("yard")).startswith(NAMED["yard"])
@@ -81,8 +82,9 @@ async def test_killed_while_it_serves_it_leaves_nothing_and_the_next_start_has_l
 
 async def until_one_pod(yard: Yard, name: str) -> None:
     """Wait until the pods of earlier tests have ended."""
-    async with asyncio.timeout(SECONDS):
-        while len(await yard.pods(name)) != 1:
+    found: list[str] = []
+    async with in_time(lambda: f"there are {found}"):
+        while len(found := [pod["metadata"]["name"] for pod in await yard.pods(name)]) != 1:
             await asyncio.sleep(0.2)
 
 
@@ -92,12 +94,15 @@ async def never_ready_without_a_node(yard: Yard, name: str) -> None:
     await yard.until_said("definitions: ready")
     try:
         while True:
-            body = await admin.get(INFERENCE_SERVICE.resource.path("default", name))
+            body: Json = {}
+            with suppress(RawClientError):  # a server that starts may refuse, for a moment more
+                body = await admin.get(INFERENCE_SERVICE.resource.path("default", name))
             # What the screen says of a node that runs.
             if "GiB of memory" in yard.output.read_text():
                 break
-            asked += 1
-            assert condition(body)["status"] == "False", "it is Ready, and its address refuses"
+            if body:
+                asked += 1
+                assert condition(body)["status"] == "False", "it is Ready, and its address refuses"
     finally:
         await admin.close()
     assert asked

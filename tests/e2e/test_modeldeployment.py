@@ -6,23 +6,26 @@ import asyncio
 import json
 import os
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp import web
 
 from modelyard.local.raw_client import RawClient
-from tests.e2e.yards import DATA, NAMED, SECONDS, all_processes, ask, condition
+from tests.e2e.yards import DATA, NAMED, SECONDS, all_processes, ask, condition, in_time
 from tests.support.modeldeployments import RESOURCE
+from tests.support.recorder import recording
 from tests.weights.fileserver import file_server, serving
 from tests.weights.hubserver import REPO, TOKEN, hub_server
 from tests.weights.s3server import ACCESS, BUCKET, SECRET, s3_server
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.e2e.yards import Json, Yard
+    from tests.support.recorder import Recorder
 
 KIND = "modeldeployment"
 CONTENT = (DATA / "yard.gguf").read_bytes()
@@ -58,20 +61,29 @@ def in_phase(phase: str) -> Any:
     return holds
 
 
+@asynccontextmanager
+async def recorded(yard: Yard) -> AsyncIterator[Recorder]:
+    """Record every version of our objects. `kubectl get -w` would begin to look at a moment of its own."""
+    admin = RawClient(yard.folder.kubeconfig)
+    try:
+        async with recording(admin, [RESOURCE], "default") as recorder:
+            yield recorder
+    finally:
+        await admin.close()
+
+
 async def test_it_walks_to_running_and_a_killed_download_goes_on_where_it_was(yard: Yard) -> None:
-    watching = await yard.kubectl_process("get", "md", "-w", "-o", "jsonpath={.metadata.name} {.status.phase}{'\\n'}")
-    async with file_server(CONTENT) as server:
+    async with recorded(yard) as recorder, file_server(CONTENT) as server:
         server.script = [server.good, server.held(2_000_000, asyncio.Event())]
         await yard.apply(deployment("walk", server.url))
         await yard.until(in_phase("Downloading"), KIND, "walk")
         os.kill(await downloader(2_000_000, yard.path), signal.SIGKILL)
         await yard.until(in_phase("Running"), KIND, "walk")
+        await recorder.wait_for(RESOURCE, "default", "walk", lambda body: in_phase("Running")(body or {}))
         assert server.requests[-1].headers["Range"] == "bytes=2000000-"
     assert (await yard.answer_at_door("walk")).startswith(NAMED["yard"])
-    watching.kill()
-    shown = (await watching.communicate())[0].decode().split("\n")
-    phases = [line.split()[1] for line in shown if line.startswith("walk ") and len(line.split()) > 1]
-    assert list(dict.fromkeys(phases)) == ["Pending", "Downloading", "Deploying", "Running"]
+    phases = [version.status.get("phase") for version in recorder.history(RESOURCE, "default", "walk")]
+    assert list(dict.fromkeys(filter(None, phases))) == ["Pending", "Downloading", "Deploying", "Running"]
 
     # Kubernetes removes the Job, and what it has brought stays.
     job = json.loads(await yard.kubectl("get", "jobs", "-l", "modeldeployment=walk", "-o", "json"))["items"][0]
@@ -101,11 +113,11 @@ async def test_another_source_is_served_when_it_is_verified_and_one_that_fails_c
         assert "renamed" not in listed
         await yard.kubectl("scale", "md", "change", "--replicas=2")
         await yard.until(lambda body: in_phase("Failed")(body) and body["status"]["readyPods"] == 2, KIND, "change")
-        assert (await ask(where, "Which model are you?")).startswith(NAMED["yard"])
+        await yard.answer_as("yard", where)
 
         await yard.kubectl("patch", "md", "change", "--type=merge", "-p", '{"spec":{"checksums":null}}')
         await yard.until(in_phase("Running"), KIND, "change")
-        assert (await ask(where, "Which model are you?")).startswith(NAMED["yard-green"])
+        await yard.answer_as("yard-green", where)
         assert (await yard.answer_at_door("renamed")).startswith(NAMED["yard-green"])
     await yard.kubectl("delete", "md", "change", "--wait=false")
 
@@ -152,7 +164,7 @@ async def test_a_bucket_is_served(yard: Yard, tmp_path: Path) -> None:
             deployment("bucket", f"s3://{BUCKET}/yard", sourceSecretRef={"name": "bucket"}),
         )
         await yard.until(in_phase("Running"), KIND, "bucket")
-    assert (await ask(await url(yard, "bucket"), "Which model are you?")).startswith(NAMED["yard"])
+    await yard.answer_as("yard", await url(yard, "bucket"))
     await yard.kubectl("delete", "md/bucket", "secret/bucket", "--wait=false")
 
 
@@ -195,7 +207,7 @@ async def stream(where: str, begun: asyncio.Event) -> str:
 
 
 async def until_refused(where: str) -> None:
-    async with asyncio.timeout(SECONDS):
+    async with in_time(lambda: f"{where} is still open"):
         while True:
             try:
                 await ask(where, "Is anybody there?")
@@ -213,7 +225,7 @@ async def names_at_door(yard: Yard) -> set[str]:
 
 async def downloader(size: int, folder: Path) -> int:
     """Wait until a partial file has this size, and return the process that writes it."""
-    async with asyncio.timeout(SECONDS):
+    async with in_time(lambda: "no download has come so far"):
         while True:
             with suppress(OSError):
                 if any(file.stat().st_size >= size for file in folder.glob("volumes/*/*/*.partial")):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from tests.e2e.yards import NAMED, SECONDS, Yard, all_processes, ask, condition, service
+from tests.e2e.yards import NAMED, Yard, all_processes, ask, condition, in_time, service
 
 if TYPE_CHECKING:
     from tests.e2e.yards import Json
@@ -113,8 +113,9 @@ async def test_an_engine_that_is_not_installed_is_named_with_what_to_install(yar
 async def ask_until_named(url: str, name: str) -> list[str]:
     """Ask again and again until the answer is another one; none may get lost."""
     said = [""]
-    while not said[-1].startswith(name):
-        said.append(await ask(url, "Which model are you?"))
+    async with in_time(lambda: f"{name} does not answer, but: {said[-1]}"):
+        while not said[-1].startswith(name):
+            said.append(await ask(url, "Which model are you?"))
     return said[1:]
 
 
@@ -136,14 +137,15 @@ class HalfAsked:
 
     async def finish(self) -> str:
         self._writer.write(self._second)
-        answer = await self._reader.read()
+        async with in_time(lambda: "what was asked by halves is not answered"):
+            answer = await self._reader.read()
         self._writer.close()
         return answer.decode()
 
 
 async def until_refused(url: str) -> None:
     """Wait until nobody listens: a service has stopped a moment before Kubernetes has told everybody."""
-    async with asyncio.timeout(SECONDS):
+    async with in_time(lambda: f"{url} is still open"):
         while True:
             try:
                 await ask(url, "Is anybody there?")

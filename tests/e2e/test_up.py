@@ -16,8 +16,8 @@ from tests.e2e.yards import (
     COMMAND,
     DATA,
     NAMED,
+    SECONDS,
     Yard,
-    ask,
     command,
     is_ready,
     manifest,
@@ -125,7 +125,7 @@ async def test_manifests_are_applied_to_what_runs_and_status_follows_them(yard: 
     )
     assert watching.stdout
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS):
             first = json.loads(await watching.stdout.readline())
             assert first["folder"] == str(yard.path)
             code, said, _ = await command("apply", where, "-f", "-", stdin=yaml.safe_dump(service("applied", "yard")))
@@ -138,7 +138,7 @@ async def test_manifests_are_applied_to_what_runs_and_status_follows_them(yard: 
     code, said, _ = await command("status", where, "-o", "json")
     shown = {(row["kind"], row["name"]): row for row in json.loads(said)["objects"]}
     assert (code, shown["InferenceService", "applied"]["ready"]) == (0, "1/1")
-    assert (await ask(shown["InferenceService", "applied"]["url"], "Which model are you?")).startswith(NAMED["yard"])
+    await yard.answer_as("yard", shown["InferenceService", "applied"]["url"])
     code, _, complaint = await command(
         "apply", where, "-f", "-", stdin="apiVersion: v1\nkind: Pood\nmetadata: {name: x}"
     )
@@ -155,7 +155,7 @@ async def test_weights_of_a_deleted_model_are_kept_until_they_are_to_go(yard: Ya
     await yard.kubectl("delete", "model/copy", "--wait")
     assert f"default  in use by a pod  {file}" in (await command("weights", "--prune", where))[1]
     await yard.kubectl("delete", "inferenceservice/copy", "--cascade=foreground")
-    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=copy", "--timeout=60s")
+    await yard.kubectl("wait", "--for=delete", "pod", "-l", "app=copy", "--timeout=120s")
     code, said, _ = await command("weights", where)
     assert (code, f"default  of a deleted Model  {file}" in said) == (0, True)
     assert f"of deleted Models can be removed with `modelyard weights --prune {where}`" in said
@@ -172,7 +172,7 @@ async def test_who_stops_a_start_into_the_background_leaves_nothing_there(tmp_pa
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(SECONDS):
         await process.stdout.readuntil(b"API server: starting")
         process.send_signal(signal.SIGINT)
         _, complaint = await process.communicate()
@@ -187,7 +187,7 @@ async def test_logs_can_be_followed(yard: Yard) -> None:
     )
     assert process.stdout
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS):
             await process.stdout.readuntil(b"serving")
             await yard.ask("yard")
             await process.stdout.readuntil(b"print_timing")

@@ -80,10 +80,30 @@ async def command(*args: str | Path, stdin: str = "", **env: str) -> tuple[int, 
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **env},
     )
-    async with asyncio.timeout(SECONDS):
-        output, complaint = await process.communicate(stdin.encode())
+    return await _ended(process, stdin, f"modelyard {' '.join(map(str, args))}")
+
+
+async def _ended(process: asyncio.subprocess.Process, stdin: str, words: str) -> tuple[int, str, str]:
+    """Wait for the end of a process; return its exit code and what it said."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            output, complaint = await process.communicate(stdin.encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise AssertionError(f"{words} does not end") from None
     assert process.returncode is not None
     return process.returncode, output.decode(), complaint.decode()
+
+
+@asynccontextmanager
+async def in_time(tell: Callable[[], str], seconds: float = SECONDS) -> AsyncIterator[None]:
+    """Fail with what was seen last when the block takes longer than it may."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise AssertionError(f"after {seconds:.0f} s: {tell()}") from None
 
 
 class Yard:
@@ -115,7 +135,7 @@ class Yard:
 
     async def until_settled(self) -> str:
         assert self._process
-        async with asyncio.timeout(SECONDS):
+        async with in_time(lambda: f"it is not settled, but says: {self.output.read_text()}"):
             while True:
                 record = self.folder.read_record()
                 if record and record.pid == self._process.pid and record.settled:
@@ -128,7 +148,7 @@ class Yard:
         assert self._process
         if self._process.returncode is None:
             self._process.send_signal(how)
-        async with asyncio.timeout(SECONDS):
+        async with in_time(lambda: f"it does not stop, but says: {self.output.read_text()}"):
             return await self._process.wait()
 
     async def kubectl(self, *args: str, stdin: str = "", **env: str) -> str:
@@ -137,16 +157,7 @@ class Yard:
         return output
 
     async def try_kubectl(self, *args: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
-        process = await self.kubectl_process(*args, **env)
-        try:
-            async with asyncio.timeout(SECONDS):
-                output, complaint = await process.communicate(stdin.encode())
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise AssertionError(f"kubectl {' '.join(args)} does not end") from None
-        assert process.returncode is not None
-        return process.returncode, output.decode(), complaint.decode()
+        return await _ended(await self.kubectl_process(*args, **env), stdin, f"kubectl {' '.join(args)}")
 
     async def kubectl_process(self, *args: str, **env: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -160,7 +171,7 @@ class Yard:
 
     async def _programs(self) -> str:
         """Wait until it tells where its programs are, a moment after all of them run."""
-        async with asyncio.timeout(SECONDS):
+        async with in_time(lambda: f"it does not run, but says: {self.output.read_text()}"):
             while not ((record := self.folder.read_record()) and record.assets):
                 await asyncio.sleep(0.05)
         return record.assets
@@ -173,18 +184,16 @@ class Yard:
         for name in names:
             await self.until(is_ready, "inferenceservice", name)
 
-    async def until(self, holds: Any, kind: str, name: str) -> Json:
+    async def until(self, holds: Callable[[Json], Any], kind: str, name: str, seconds: float = SECONDS) -> Json:
         """Wait until something holds of an object, and return it. To ask `kubectl` again and again takes a core."""
         body: Json = {}
         admin, path = RawClient(self.folder.kubeconfig), _RESOURCES[kind].path("default", name)
         try:
-            async with asyncio.timeout(SECONDS):
-                while not (body and holds(body)):
+            async with in_time(lambda: f"{kind} {name} stays {json.dumps(body.get('status'), indent=1)}", seconds):
+                while not (body and _holds(holds, body)):
                     await asyncio.sleep(0.1)
                     with suppress(RawClientError):
                         body = await admin.get(path)
-        except TimeoutError:
-            raise AssertionError(f"{kind} {name} stays {json.dumps(body.get('status'), indent=1)}") from None
         finally:
             await admin.close()
         return body
@@ -201,6 +210,16 @@ class Yard:
         """Ask a service until it answers: who is ready is not reached before Kubernetes has told everybody."""
         return await _until_answered(lambda: self.ask(name))
 
+    async def answer_as(self, name: str, url: str) -> None:
+        """Ask at an address until one of our models answers: the last pod of another one leaves a moment later."""
+
+        async def named() -> str:
+            said = await ask(url, "Which model are you?")
+            assert said.startswith(NAMED[name]), said
+            return said
+
+        await _until_answered(named)
+
     async def answer_at_door(self, model: str) -> str:
         """Ask for a model at the one address for all models until it answers."""
         return await _until_answered(lambda: ask(f"{self.door}/chat/completions", "Which model are you?", model=model))
@@ -214,13 +233,10 @@ class Yard:
     async def until_said(self, words: str) -> None:
         """Wait until it has printed this."""
         assert self._process
-        try:
-            async with asyncio.timeout(SECONDS):
-                while words not in self.output.read_text():
-                    assert self._process.returncode is None, self.output.read_text()
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            raise AssertionError(f"it never said {words!r}, but: {self.output.read_text()}") from None
+        async with in_time(lambda: f"it never said {words!r}, but: {self.output.read_text()}"):
+            while words not in self.output.read_text():
+                assert self._process.returncode is None, self.output.read_text()
+                await asyncio.sleep(0.01)
 
     async def pods(self, name: str) -> list[Json]:
         found: list[Json] = json.loads(await self.kubectl("get", "pods", "-l", f"app={name}", "-o", "json"))["items"]
@@ -234,22 +250,29 @@ class Yard:
         return {pid: words for pid, words in found.items() if "/kubectl " not in words}
 
     async def until_nothing_runs(self) -> None:
-        left = {}
-        try:
-            async with asyncio.timeout(30):
-                while left := self.processes():
-                    await asyncio.sleep(0.2)
-        except TimeoutError:
-            raise AssertionError(f"still there: {left}") from None
+        left: dict[int, str] = {}
+        async with in_time(lambda: f"still there: {left}"):
+            while left := self.processes():
+                await asyncio.sleep(0.2)
 
 
 async def _until_answered(asking: Callable[[], Awaitable[str]]) -> str:
-    async with asyncio.timeout(SECONDS):
+    last = ""
+    async with in_time(lambda: f"no answer, but: {last}"):
         while True:
             try:
                 return await asking()
-            except (OSError, aiohttp.ClientError, AssertionError):
+            except (OSError, aiohttp.ClientError, AssertionError) as error:
+                last = repr(error)
                 await asyncio.sleep(0.1)
+
+
+def _holds(holds: Callable[[Json], Any], body: Json) -> bool:
+    """Whether something holds of an object; of fields that it does not have yet, nothing does."""
+    try:
+        return bool(holds(body))
+    except (KeyError, IndexError):
+        return False
 
 
 def is_ready(body: Json) -> bool:
