@@ -45,6 +45,12 @@ def test_what_to_read_may_depend_on_what_was_found():
     assert list(reading.reads) == list(reading.seen({}).found) == [named(1), named(2)]
 
 
+def test_what_is_named_twice_is_looked_up_once():
+    kind = msgspec.structs.replace(MCP, reads=lambda _obj, _seen: [named(1), named(2), named(1)])
+    looked_up = list(Gathering(kind, OBJ, Seen(NOW)))
+    assert looked_up == [named(1), named(2)]
+
+
 def test_a_kind_may_want_more_as_often_as_there_are_rounds():
     reading = read_all(lambda _, seen: [named(number) for number in range(min(ROUNDS, len(seen.found) + 1))])
     assert list(reading.reads) == [named(number) for number in range(ROUNDS)]

@@ -39,6 +39,9 @@ class Named(Struct, frozen=True):
     name: str
     namespace: str = ""
     """Empty: that of the reader. Another one only for an object that an object of that namespace names."""
+    compared: bool = False
+    """Whether a Secret is read only to compare it with others that are read so. Then what another object has read two
+    minutes ago will do, and the hashes of equal values are equal until the operator restarts: none may be stored."""
 
     def key(self, home: str) -> Key:
         """Return the key of the object, for a reader whose namespace is `home`."""

@@ -54,7 +54,9 @@ class Gathering:
             raise TooManyRounds(self._kind)
 
     def _new(self) -> list[Read]:
-        return [read for read in self._kind.reads(self._obj, self._seen) if read not in self.reads]
+        # Each once: two fields may name the same Secret, and each read of it takes a GET.
+        named = dict.fromkeys(self._kind.reads(self._obj, self._seen))
+        return [read for read in named if read not in self.reads]
 
     def found(self, read: Lookup, items: Mapping[Key, Stored]) -> None:
         """Record what a read found; an empty mapping: nothing."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -20,6 +22,7 @@ from modelyard.kinds.contract import Every, Named, Owned, Seen
 from modelyard.kinds.gather import Gathering
 from modelyard.kube.errors import Forbidden, NotFound
 from modelyard.runtime.cache import OwnerKey
+from modelyard.runtime.compared_secrets import ComparedSecrets
 from modelyard.runtime.dependents import Item, matches
 
 if TYPE_CHECKING:
@@ -63,17 +66,21 @@ class Gatherer:
     ) -> None:
         self._client, self._caches, self._dependents = client, caches, dependents
         self._checks, self._calls, self._clock, self._policy = checks, calls, clock, policy
+        salt = secrets.token_hex(16)
+        self._compared = ComparedSecrets(clock, lambda secret: hashed(secret, salt))
         self._optional = tuple(cache for resource, cache in caches.items() if resource.optional)
 
     async def __call__(self, item: Item, kind: Kind, obj: Object[Any]) -> Seen:
         """Return what the reads of an object find, and wake the object when that changes from now on."""
         known = Seen(self._clock.now(), self._policy, unserved=self._unserved(), results=self._calls.known(item))
         reading = Gathering(kind, obj, known)
+        recorded = 0
         for read in reading:
-            if _is_by_name(read):
+            if _is_by_name(read) and recorded < len(reading.reads):
                 # Recorded before the GET is awaited: a cached object that was read before it may change meanwhile, and
                 # the change would wake only the readers that are recorded.
                 self._dependents.extend(item, reading.reads)
+                recorded = len(reading.reads)
             try:
                 reading.found(read, await self._find(item, obj, read))
             except Forbidden:
@@ -94,7 +101,7 @@ class Gatherer:
 
     async def _find(self, item: Item, obj: Object[Any], read: Lookup) -> dict[Key, Stored]:
         if isinstance(read, Named) and _is_by_name(read):
-            return await self._get_live(read.resource, read.key(item.key.namespace), salt=obj.meta.uid)
+            return await self._get_live(read, read.key(item.key.namespace), salt=obj.meta.uid)
         cache = self._caches[read.resource]
         if isinstance(read, Owned):
             children = cache.owned(OwnerKey(item.kind, obj.meta.home, names.short(item.key.name)), obj.meta.uid)
@@ -106,12 +113,21 @@ class Gatherer:
         one = cache.get(read.key(item.key.namespace))
         return {one.meta.key: one} if one else {}
 
-    async def _get_live(self, resource: Resource, key: Key, salt: str) -> dict[Key, Stored]:
+    async def _get_live(self, read: Named, key: Key, salt: str) -> dict[Key, Stored]:
+        if read.compared:
+            live = await self._compared.get(key, partial(self._get, SECRET))
+            return {key: live} if live else {}
+        live = await self._get(read.resource, key)
+        if read.resource != SECRET:
+            return {key: live} if live else {}
+        self._compared.renew(key, live)
+        return {key: hashed(live, salt)} if live else {}
+
+    async def _get(self, resource: Resource, key: Key) -> Stored | None:
         try:
-            live = await self._client.get(resource, key)
+            return await self._client.get(resource, key)
         except NotFound:
-            return {}
-        return {key: hashed(live, salt) if resource == SECRET else live}
+            return None
 
     def _unserved(self) -> frozenset[Resource]:
         return frozenset(cache.resource for cache in self._optional if not cache.served)

@@ -29,8 +29,7 @@ def reads(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Iterator[Read]:
         yield read_gateway(gateway)
     if own := rivals.bot_of(orchestrator.meta, orchestrator.spec):
         yield rivals.BOTS
-        home = orchestrator.meta.namespace
-        yield from (elder.token_for(home).read for elder in rivals.elders(own, seen))
+        yield from (bot.secret_for(orchestrator.meta.namespace) for bot in (own, *rivals.elders(own, seen)))
 
 
 def config_refs(spec: OrchestratorSpec) -> Iterator[ConfigRef]:

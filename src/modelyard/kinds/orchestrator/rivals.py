@@ -1,8 +1,7 @@
 """Orchestrators that share a bot token. Telegram lets one program poll for a token, and answers others with 409.
 
-The oldest one of all namespaces that the operator serves has it. Tokens are compared by hashes that are salted with the
-UID of the reader: the Secrets that older bots name are read again for it, and it learns no more than that two are
-equal. No hash is stored.
+The oldest one of all namespaces that the operator serves has it. Tokens are compared by hashes with a salt that only
+the process knows, and a bot learns no more than that two are equal. No hash is stored.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Key
-from modelyard.kinds.contract import Every
+from modelyard.kinds.contract import Every, Named
 from modelyard.kinds.orchestrator.api import RESOURCE, OrchestratorSpec
 from modelyard.kinds.shared.config_refs import ConfigRef
 
@@ -32,9 +30,15 @@ class Bot(Struct, frozen=True, order=True):
     place: Key
     token: ConfigRef
 
-    def token_for(self, home: str) -> ConfigRef:
-        """Return its token as an Orchestrator of the namespace `home` reads it."""
-        return self.token if self.place.namespace == home else replace(self.token, namespace=self.place.namespace)
+    def secret_for(self, home: str) -> Named:
+        """Return the read of the Secret that holds its token, for an Orchestrator of the namespace `home`."""
+        elsewhere = self.place.namespace if self.place.namespace != home else ""
+        return Named(SECRET, self.token.name, elsewhere, compared=True)
+
+    def token_hash(self, home: str, seen: Seen) -> str:
+        """Return the hash of its token, as an Orchestrator of the namespace `home` sees it; empty: it has none."""
+        secret = seen.one(self.secret_for(home))
+        return str(secret.part("data").get(self.token.key, "")) if secret else ""
 
     def name_for(self, home: str) -> str:
         """Return its name as an Orchestrator of the namespace `home` calls it."""
@@ -90,11 +94,11 @@ def uncompared(orchestrator: Object[OrchestratorSpec], seen: Seen) -> list[str]:
     """Return the names of older Orchestrators whose token the operator may not read, sorted."""
     own, home = bot_of(orchestrator.meta, orchestrator.spec), orchestrator.meta.namespace
     older = elders(own, seen) if own else []
-    return sorted(elder.name_for(home) for elder in older if elder.token_for(home).read in seen.forbidden)
+    return sorted(elder.name_for(home) for elder in older if elder.secret_for(home) in seen.forbidden)
 
 
 def _same_token(one: Bot, other: Bot, home: str, seen: Seen) -> bool:
-    if one.token == other.token_for(home):
+    if one.token == other.token and one.place.namespace == other.place.namespace:
         return True
-    value = one.token.value(seen)
-    return bool(value) and value == other.token_for(home).value(seen)
+    value = one.token_hash(home, seen)
+    return bool(value) and value == other.token_hash(home, seen)

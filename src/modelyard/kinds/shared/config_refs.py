@@ -34,13 +34,11 @@ class ConfigRef(Struct, frozen=True, order=True):
     name: str
     key: str = ""
     """Empty: all keys."""
-    namespace: str = ""
-    """Empty: that of the reader."""
 
     @property
     def read(self) -> Named:
         """The read of the object."""
-        return Named(_by_kind(self.kind), self.name, self.namespace)
+        return Named(_by_kind(self.kind), self.name)
 
     def value(self, seen: Seen) -> str:
         """Return what the key holds, or its hash; empty: the object or the key is absent."""
