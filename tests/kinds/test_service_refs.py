@@ -212,7 +212,7 @@ def test_a_gateway_is_where_its_service_is(status: dict[str, Any] | None, url: s
     ref, meta = GatewayRef("edge"), {"name": "edge", "namespace": "default"}
     stored = None if status is None else Stored.from_dict(GATEWAY, {"metadata": meta, "spec": {}, "status": status})
     seen = Seen(NOW, found={read_gateway(ref): {stored.meta.key: stored} if stored else {}})
-    found = resolve_gateway(ref, "spec.gatewayRef", seen)
+    found = resolve_gateway(ref, "spec.gatewayRef", seen, key_field="")
     assert found.url == url
     assert (found.problem and found.problem.reason) is reason
     assert isinstance(found, ResolvedGateway)

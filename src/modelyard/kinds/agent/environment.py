@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelyard.core.resources import SECRET
 from modelyard.kinds.agent.api import agent_url
+from modelyard.kinds.agent.llm import API_KEY_VARIABLE
 from modelyard.kinds.agent.reads import api_key
 from modelyard.kinds.contract import Named
 from modelyard.kinds.shared import pods
@@ -39,7 +40,7 @@ _LLM_TLS_FILES = {"tls.crt": "CERT_FILE", "tls.key": "KEY_FILE", "ca.crt": "CA_F
 def environment(spec: AgentSpec, meta: Metadata, llm: LlmPlace, seen: Seen) -> list[Json]:
     """Return all variables; `llm` is where the LLM is."""
     original = {**_server(spec, meta), **_telemetry(spec.telemetry), **_mcp(spec.mcp), **_llm(spec, llm)}
-    yielding = {**_added(spec), **_client_tls(spec, seen), "A2A_AGENT_CLIENT_API_KEY": NO_KEY if llm.is_ours else ""}
+    yielding = {**_added(spec), **_client_tls(spec, seen), API_KEY_VARIABLE: NO_KEY if llm.is_ours else ""}
     return pods.unique_env(_listed(yielding), spec.env, _listed(original), _key(spec))
 
 
@@ -176,4 +177,4 @@ def _model(written: str, served: str) -> dict[str, str]:
 
 def _key(spec: AgentSpec) -> list[Json]:
     selector = api_key(spec)
-    return [{"name": "A2A_AGENT_CLIENT_API_KEY", "valueFrom": {"secretKeyRef": selector}}] if selector else []
+    return [{"name": API_KEY_VARIABLE, "valueFrom": {"secretKeyRef": selector}}] if selector else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from modelyard.kinds.agent.api import AgentSpec
     from modelyard.kinds.contract import Named, Seen
+
+
+API_KEY_VARIABLE: Final = "A2A_AGENT_CLIENT_API_KEY"
 
 
 class LlmPlace(Struct, frozen=True):
@@ -38,6 +41,12 @@ def reads(spec: AgentSpec) -> Iterator[Named]:
         yield read_gateway(spec.agent.llm.gateway_ref)
 
 
+def has_key(spec: AgentSpec) -> bool:
+    """Return whether the agent is given a key for its LLM, by a field or by a variable."""
+    fields = spec.agent.llm.api_key_secret_ref or spec.agent.api_key.secret_ref
+    return bool(fields) or any(entry.get("name") == API_KEY_VARIABLE for entry in spec.env)
+
+
 def find_llm(spec: AgentSpec, seen: Seen) -> LlmPlace:
     """Return where the LLM is."""
     llm = spec.agent.llm
@@ -46,6 +55,7 @@ def find_llm(spec: AgentSpec, seen: Seen) -> LlmPlace:
         served = found.served
         return LlmPlace(served.url if served else "", served.model if served else "", True, found.problem)
     if llm.gateway_ref:
-        gateway = resolve_gateway(llm.gateway_ref, "spec.agent.llm.gatewayRef", seen)
+        missing = "" if has_key(spec) else "spec.agent.llm.apiKeySecretRef"
+        gateway = resolve_gateway(llm.gateway_ref, "spec.agent.llm.gatewayRef", seen, key_field=missing)
         return LlmPlace(f"{gateway.url}/v1" if gateway.url else "", "", True, gateway.problem)
     return LlmPlace(llm.base_url)

@@ -9,6 +9,7 @@ import msgspec
 from modelyard.core.conditions import Truth
 from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.agent.api import AgentStatus, CardReport, service_url
+from modelyard.kinds.agent.llm import find_llm
 from modelyard.kinds.agent.reads import card_check
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.shared import readiness, workloads
@@ -33,7 +34,7 @@ def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentSt
     answer = (seen.answer(question) or stored) if question else None
     pods = readiness.available(seen, rollout, agent.spec.resources, readiness.BY_HAND)
     card = readiness.answered(CARD_FETCHED, answer, asked=question is not None, asking="the card is being read")
-    ready = readiness.overall(outcome, rollout, pods, card, "all pods are ready and the agent published its card")
+    ready = readiness.overall(outcome, rollout, pods, card, _when_ready(agent.spec, seen))
     return AgentStatus(
         ready=ready.status is Truth.TRUE,
         url=service_url(agent.meta.name, agent.meta.namespace, agent.spec),
@@ -41,6 +42,12 @@ def summarise(agent: Object[AgentSpec], seen: Seen, outcome: Outcome) -> AgentSt
         checked_template=rollout.template if answer else "",
         conditions=(pods, card, ready, *ignored(unused(agent.spec.telemetry), _ONE_COLLECTOR)),
     )
+
+
+def _when_ready(spec: AgentSpec, seen: Seen) -> str:
+    """Return what Ready says of an agent that is, and of an LLM that does not answer it: no task would succeed."""
+    said, problem = "all pods are ready and the agent published its card", find_llm(spec, seen).problem
+    return f"{said}; but {problem.text}" if problem else said
 
 
 def unused(telemetry: Telemetry) -> list[str]:

@@ -13,13 +13,15 @@ from modelyard.kinds.orchestrator.discovered import ConfigFile, Place
 from modelyard.kinds.shared.gateway_refs import ResolvedGateway, resolve_gateway
 
 if TYPE_CHECKING:
+    from modelyard.core.objects import Json
     from modelyard.kinds.contract import Every, Object, Seen
     from modelyard.kinds.orchestrator.api import OrchestratorSpec
 
 
 _HEARTBEAT: Final = "INFER_HEARTBEAT_ENABLED"
-_OFF: Final = ("", "0", "f", "false")
-"""What the CLI takes for no."""
+_ON: Final = ("1", "t", "true")
+"""What the CLI takes for yes, in any case; everything else means no."""
+_API_KEY: Final = "INFER_GATEWAY_API_KEY"
 
 
 class Search(Struct, frozen=True):
@@ -82,17 +84,27 @@ def _search(read: Every[Place] | None, field: str, seen: Seen) -> Search | None:
 def find_gateway(spec: OrchestratorSpec, seen: Seen) -> ResolvedGateway:
     """Return where the gateway is: what the spec says, or an object of the namespace."""
     ref = spec.gateway.gateway_ref
-    return resolve_gateway(ref, "spec.gateway.gatewayRef", seen) if ref else ResolvedGateway(spec.gateway.url, None)
+    if ref is None:
+        return ResolvedGateway(spec.gateway.url, None)
+    has_key = spec.gateway.api_key_secret_ref or any(entry.get("name") == _API_KEY for entry in spec.env)
+    missing = "" if has_key else "spec.gateway.apiKeySecretRef"
+    return resolve_gateway(ref, "spec.gateway.gatewayRef", seen, key_field=missing)
 
 
 def nothing_to_do(spec: OrchestratorSpec) -> Problem | None:
     """Return a problem if the daemon would end at once, as it neither listens nor plans tasks; None: it does."""
     schedules = spec.tools.enabled and spec.tools.schedule
-    beats = any(entry.get("name") == _HEARTBEAT and entry.get("value", "true") not in _OFF for entry in spec.env)
+    beats = any(entry.get("name") == _HEARTBEAT and _may_be_on(entry) for entry in spec.env)
     if spec.channels.telegram.enabled or schedules or beats:
         return None
     return Problem(
         Reason.NOTHING_TO_RUN,
-        "neither spec.channels.telegram nor spec.tools.schedule is enabled, and the daemon needs one of them",
+        "the daemon needs something to do, and neither spec.channels.telegram is enabled, nor spec.tools together with "
+        "spec.tools.schedule",
         "enable one of them, or delete this object",
     )
+
+
+def _may_be_on(entry: Json) -> bool:
+    """Return whether the CLI takes a variable for yes. One that the kubelet looks up may hold it."""
+    return bool(entry.get("valueFrom")) or str(entry.get("value", "")).lower() in _ON

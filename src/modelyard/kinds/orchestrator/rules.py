@@ -55,10 +55,19 @@ def _named(field: str, selector_of: Callable[[OrchestratorSpec], Json | None]) -
     )
 
 
+_TOKEN_RULE = Rule(
+    cel="!has(self.optional) || !self.optional",
+    message="spec.channels.telegram.tokenSecretRef cannot be optional: without a token the bot listens to nothing; "
+    "remove `optional`",
+    field="spec.channels.telegram.tokenSecretRef",
+    holds=lambda spec, _: not spec.channels.telegram.token_secret_ref.get("optional"),
+)
+
 RULES = (
     _NAME_RULE,
     _POLL_RULE,
     _GATEWAY_RULE,
+    _TOKEN_RULE,
     _named("spec.channels.telegram.tokenSecretRef", lambda spec: spec.channels.telegram.token_secret_ref),
     _named(
         "spec.channels.telegram.allowedUsersSecretRef", lambda spec: spec.channels.telegram.allowed_users_secret_ref

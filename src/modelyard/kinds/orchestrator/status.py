@@ -10,6 +10,7 @@ from modelyard.core.resources import DEPLOYMENT
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator.api import OrchestratorStatus
 from modelyard.kinds.shared import readiness, workloads
+from modelyard.kinds.shared.config_refs import secret_key
 from modelyard.kinds.shared.telemetry import collector, ignored
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _ONE_COLLECTOR: Final = "the CLI sends to one collector over HTTP, and serves no
 _GRPC: Final = "grpc"
 _DEAF: Final = "; it answers no user until spec.channels.telegram.allowedUsersSecretRef names some"
 _MOST_NAMED: Final = 3
+_MOST_LISTED: Final = 1024
+"""As many as the schema of the status takes. The count tells of more."""
 _ALLOWED_USERS: Final = "INFER_CHANNELS_TELEGRAM_ALLOWED_USERS"
 
 
@@ -35,13 +38,13 @@ def summarise(
     """Return the status of one Orchestrator."""
     rollout = workloads.read_rollout(seen.one(Owned(DEPLOYMENT)))
     pod = available(orchestrator.spec, seen, rollout, decision.stopped)
-    ready = overall(orchestrator.spec, outcome, rollout, pod, decision)
+    ready = overall(orchestrator.spec, seen, outcome, rollout, pod, decision)
     agents, servers = _urls(decision.agents), _urls(decision.servers)
     return OrchestratorStatus(
         ready=ready.status is Truth.TRUE,
-        discovered_agents=agents,
+        discovered_agents=agents[:_MOST_LISTED],
         discovered_agent_count=len(agents),
-        discovered_mcps=servers,
+        discovered_mcps=servers[:_MOST_LISTED],
         discovered_mcp_count=len(servers),
         conditions=(
             pod,
@@ -100,6 +103,7 @@ def unused(telemetry: Telemetry) -> list[str]:
 
 def overall(
     spec: OrchestratorSpec,
+    seen: Seen,
     outcome: Outcome,
     rollout: workloads.Rollout,
     pod: Condition,
@@ -112,7 +116,8 @@ def overall(
         return failing("Ready", problem)
     if not rollout.complete or rollout.wanted == 0:
         return condition("Ready", False, Reason(pod.reason), pod.message)
-    remarks = f"{_DEAF if is_deaf(spec) else ''}{_not_compared(decision.uncompared)}"
+    silent = f"; but {decision.gateway.problem.text}" if decision.gateway.problem else ""
+    remarks = f"{_DEAF if is_deaf(spec, seen) else ''}{_not_compared(decision.uncompared)}{silent}"
     return condition("Ready", True, Reason.READY, f"the bot runs{remarks}")
 
 
@@ -124,8 +129,11 @@ def _not_compared(bots: tuple[str, ...]) -> str:
     return f"; whether {named} has the same token is not known, as the operator may not read Secrets there"
 
 
-def is_deaf(spec: OrchestratorSpec) -> bool:
-    """Return whether the bot refuses every user, as no list of allowed ones is given."""
+def is_deaf(spec: OrchestratorSpec, seen: Seen) -> bool:
+    """Return whether the bot refuses every user, as no list of allowed ones is given, or an optional one is missing."""
     telegram = spec.channels.telegram
-    listed = any(entry.get("name") == _ALLOWED_USERS for entry in spec.env)
-    return telegram.enabled and telegram.allowed_users_secret_ref is None and not listed
+    if not telegram.enabled:
+        return False
+    if ref := telegram.allowed_users_secret_ref:
+        return not all(one.value(seen) for one in secret_key(ref))
+    return not any(entry.get("name") == _ALLOWED_USERS for entry in spec.env)

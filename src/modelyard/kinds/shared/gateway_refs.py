@@ -43,14 +43,24 @@ def read_gateway(ref: GatewayRef) -> Named:
     return Named(GATEWAY, ref.name)
 
 
-def resolve_gateway(ref: GatewayRef, field: str, seen: Seen) -> ResolvedGateway:
-    """Return where a gateway is; `field` is where the user wrote the reference, for the message of a problem."""
+def resolve_gateway(ref: GatewayRef, field: str, seen: Seen, *, key_field: str) -> ResolvedGateway:
+    """Return where a gateway is; `field` is where the user wrote the reference, for the message of a problem.
+
+    `key_field` is where a token for it would have to be; empty: there is one.
+    """
     stored = seen.one(read_gateway(ref))
     if stored is None or stored.meta.deleting:
         problem = Problem(
             Reason.REFERENCE_NOT_FOUND,
             f"the Gateway {ref.name} named by {field} does not exist in this namespace",
             f"create it, or name another in {field}",
+        )
+        return ResolvedGateway("", problem)
+    if key_field and (stored.spec.get("auth") or {}).get("enabled"):
+        problem = Problem(
+            Reason.REFERENCE_UNFIT,
+            f"the Gateway {ref.name} named by {field} refuses every request without a token, and there is none",
+            f"put a token into a Secret, and name it in {key_field}",
         )
         return ResolvedGateway("", problem)
     status = stored.status
