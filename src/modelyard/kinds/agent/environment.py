@@ -41,7 +41,10 @@ def environment(spec: AgentSpec, meta: Metadata, llm: LlmPlace, seen: Seen) -> l
     """Return all variables; `llm` is where the LLM is."""
     original = {**_server(spec, meta), **_telemetry(spec.telemetry), **_mcp(spec.mcp), **_llm(spec, llm)}
     yielding = {**_added(spec), **_client_tls(spec, seen), API_KEY_VARIABLE: NO_KEY if llm.is_ours else ""}
-    return pods.unique_env(_listed(yielding), spec.env, _listed(original), _key(spec))
+    given = {entry.get("name") for entry in spec.env}
+    # Behind those of the user: a header may refer to a variable that holds a token.
+    added = {name: value for name, value in yielding.items() if name not in given}
+    return pods.unique_env(spec.env, _listed(added), _listed(original), _key(spec))
 
 
 def _listed(told: Mapping[str, str]) -> list[Json]:
@@ -97,7 +100,7 @@ def _added(spec: AgentSpec) -> dict[str, str]:
         "A2A_SERVER_IDLE_TIMEOUT": spec.idle_timeout,
         **(tasks if queue.enabled else {}),
         "A2A_AGENT_CLIENT_MAX_CONVERSATION_HISTORY": str(spec.agent.max_conversation_history),
-        "A2A_AGENT_CLIENT_SYSTEM_PROMPT": llm.system_prompt,
+        "A2A_AGENT_CLIENT_SYSTEM_PROMPT": pods.verbatim(llm.system_prompt),
         "A2A_AGENT_CLIENT_CUSTOM_HEADERS": ",".join(f"{each.name}:{each.value}" for each in llm.custom_headers),
     }
 

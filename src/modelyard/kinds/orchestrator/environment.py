@@ -51,7 +51,7 @@ def _switch(on: bool | None) -> str:
 
 def _prompts(spec: OrchestratorSpec) -> dict[str, str]:
     """Return the system prompt, which sessions of channels read from a variable of their own."""
-    prompt = spec.agent.system_prompt
+    prompt = pods.verbatim(spec.agent.system_prompt)
     if cli_version.reads_old_prompt(spec.image):
         return {"INFER_AGENT_SYSTEM_PROMPT": prompt}
     return {"INFER_PROMPTS_AGENT_SYSTEM_PROMPT": prompt, "INFER_PROMPTS_AGENT_SYSTEM_PROMPT_REMOTE": prompt}

@@ -11,6 +11,9 @@ Json = dict[str, Any]
 
 DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 
+_REFERENCE = "$("
+"""How the value of a variable begins to refer to another one."""
+
 
 def without_empty(body: Json) -> Json:
     """Return a body without empty fields. The API server drops them too, and they would look like drift."""
@@ -20,12 +23,21 @@ def without_empty(body: Json) -> Json:
 def unique_env(*groups: Iterable[Json]) -> list[Json]:
     """Return all environment variables; a later one replaces an earlier one of the same name.
 
-    The API server stores duplicates, but answers 500 when they are applied.
+    The API server stores duplicates, but answers 500 when they are applied. One that refers to others stays behind
+    them, because the kubelet knows only those before it; all others move up, for those that refer to them.
     """
     by_name: dict[str, Json] = {}
     for entry in (entry for group in groups for entry in group):
-        by_name[str(entry.get("name"))] = entry
+        name = str(entry.get("name"))
+        if _REFERENCE in str(entry.get("value", "")):
+            by_name.pop(name, None)
+        by_name[name] = entry
     return list(by_name.values())
+
+
+def verbatim(text: str) -> str:
+    """Return a text as the value of a variable that the kubelet passes on unchanged: `$(NAME)` and `$$` mean more."""
+    return text.replace("$", "$$") if _REFERENCE in text or "$$" in text else text
 
 
 def container_security(override: Json | None) -> Json:
