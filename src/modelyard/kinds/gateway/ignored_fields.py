@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from modelyard.core.conditions import FIELDS_IGNORED, Condition, condition
 from modelyard.core.reasons import Reason
 from modelyard.kinds.gateway.blocks import HealthCheck
+from modelyard.kinds.gateway.exposure import ApiGateway
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from modelyard.kinds.gateway.api import GatewaySpec
     from modelyard.kinds.gateway.blocks import Telemetry
     from modelyard.kinds.gateway.decide import GatewayDecision
+    from modelyard.kinds.gateway.exposure import GatewayApi
 
 
 def fields_ignored(spec: GatewaySpec, decision: GatewayDecision) -> Condition:
@@ -29,11 +31,31 @@ def _ignored(spec: GatewaySpec, decision: GatewayDecision) -> Iterator[str]:
         yield f"spec.providers: the gateway knows no provider {names}; its variables are passed on, and offer no model"
     if unused := [field for field, is_set in _telemetry(spec.telemetry).items() if is_set]:
         yield f"{' and '.join(unused)} without effect: the gateway serves its metrics, sends none and receives none"
+    if unused := _of_parent(spec.gateway_api):
+        yield f"spec.gatewayAPI.gateway: {_listed(unused)} without effect: parentRefs name a Gateway that exists"
     checks = [server.health_check for server in spec.mcp.servers] if spec.mcp.enabled else []
     if any(check.path != HealthCheck().path for check in checks):
         yield "spec.mcp.servers: healthCheck.path has no effect, because the gateway asks by MCP; remove it"
     if len({(check.enabled, check.interval) for check in checks}) > 1:
         yield "spec.mcp.servers: the gateway has one health check for all servers; give all of them the same"
+
+
+def _of_parent(block: GatewayApi) -> list[str]:
+    """Return the fields about the Gateway that would be created if the route did not attach to another one."""
+    if not block.enabled or not block.gateway.parent_refs:
+        return []
+    asked, default = block.gateway, ApiGateway()
+    found = {
+        "gatewayClassName": asked.gateway_class_name != default.gateway_class_name,
+        "tls.issuer": bool(asked.tls.issuer),
+        "tls.secretName": bool(asked.tls.secret_name),
+    }
+    return [field for field, is_set in found.items() if is_set]
+
+
+def _listed(fields: list[str]) -> str:
+    *rest, last = fields
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def _telemetry(block: Telemetry) -> dict[str, bool]:

@@ -138,11 +138,14 @@ def undiscovered(gateway: Object[GatewaySpec], seen: Seen) -> tuple[Condition, .
 
 
 def url(gateway: Object[GatewaySpec], seen: Seen) -> str:
-    """Return the URL for clients: by the host of the route, else of the Ingress, else of the Service."""
+    """Return the URL for clients: by the host of the route, else of the Ingress, else of the Service.
+
+    A name such as `*.example.com` is none that a client could ask for.
+    """
     spec = gateway.spec
-    names = spec.gateway_api.http_route.hostnames
-    if names and routes.is_served(spec, seen):
-        return f"{'https' if routes.has_tls(spec) else 'http'}://{names[0]}"
-    if spec.ingress.enabled:
-        return f"{'https' if ingress.has_tls(spec) else 'http'}://{ingress.hosts(spec)[0].host}"
+    routed = spec.gateway_api.http_route.hostnames if routes.is_served(spec, seen) else ()
+    listed = [one.host for one in ingress.hosts(spec)] if spec.ingress.enabled else []
+    for hosts, has_tls in ((routed, routes.has_tls(spec)), (listed, ingress.has_tls(spec))):
+        if host := next((host for host in hosts if not host.startswith("*")), None):
+            return f"{'https' if has_tls else 'http'}://{host}"
     return service_url(spec, gateway.meta.name, gateway.meta.namespace)
