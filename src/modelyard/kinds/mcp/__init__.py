@@ -1,7 +1,7 @@
 """MCP: a tool server that speaks the Model Context Protocol. The reference kind: copy this package to add another."""
 
 from modelyard.core.checks.mcp_handshake import McpHandshake
-from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
+from modelyard.core.resources import AUTOSCALER, CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.contract import Kind
 from modelyard.kinds.mcp import api, plan, reads, status
 from modelyard.kinds.shared import autoscale
@@ -13,7 +13,7 @@ MCP = Kind(
     reads=reads.reads,
     plan=plan.plan,
     summarise=status.summarise,
-    looks_at=(POD, SECRET),
+    looks_at=(POD, SECRET, CONFIG_MAP),
     children=(DEPLOYMENT, SERVICE, AUTOSCALER),
     deletes=(AUTOSCALER,),
     asks=(McpHandshake,),

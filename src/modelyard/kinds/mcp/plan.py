@@ -11,10 +11,12 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET
 from modelyard.kinds.contract import Named
 from modelyard.kinds.mcp.api import RESOURCE
-from modelyard.kinds.mcp.reads import service_name, tls_secret
+from modelyard.kinds.mcp.reads import config_refs, service_name, tls_secret
 from modelyard.kinds.shared import autoscale, labels, pods, secrets, workloads
+from modelyard.kinds.shared.config_refs import config_hash
 
 if TYPE_CHECKING:
+    from modelyard.core.plan import RequeueAfter
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.mcp.api import McpSpec
 
@@ -40,8 +42,13 @@ def plan(mcp: Object[McpSpec], seen: Seen) -> Plan:
             *autoscale.autoscaler(name, common, spec.hpa.wanted, target=name),
         ),
         delete=autoscale.obsolete(spec.hpa.wanted, seen),
-        requeue_after=autoscale.requeue_after(mcp.before, seen) or (secrets.ROTATION if tls_secret(spec) else None),
+        requeue_after=autoscale.requeue_after(mcp.before, seen) or _rotation(spec),
     )
+
+
+def _rotation(spec: McpSpec) -> RequeueAfter | None:
+    """Return when to read again what the spec names; None: it names nothing."""
+    return secrets.ROTATION if tls_secret(spec) or any(True for _ in config_refs(spec)) else None
 
 
 def nothing_to_run(spec: McpSpec) -> Problem | None:
@@ -67,7 +74,7 @@ def deployment(mcp: Object[McpSpec], seen: Seen) -> Child:
         "imagePullSecrets": pods.names_of(spec.image_pull_secrets),
         "securityContext": pods.pod_security(spec.pod_security_context),
     }
-    template = pods.pod_template(common, pod, hashes)
+    template = pods.pod_template(common, pod, {**hashes, **config_hash(config_refs(spec), seen)})
     replicas = autoscale.replicas(spec.replicas, spec.hpa.wanted, seen)
     return workloads.deployment(name, common, labels.selector(name), replicas, template)
 

@@ -1,4 +1,4 @@
-"""The reads of an MCP object: its children, its Secret, and the handshake with its server."""
+"""The reads of an MCP object: its children, what its spec names, and the handshake with its server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from modelyard.core.quantities import seconds
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, POD, SECRET, SERVICE
 from modelyard.kinds.contract import Asked, Named, Owned
 from modelyard.kinds.shared import workloads
+from modelyard.kinds.shared.config_refs import ConfigRef, env_from_refs, env_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,15 @@ def reads(mcp: Object[McpSpec], seen: Seen) -> Iterator[Read]:
     yield Owned(POD)
     if secret := tls_secret(mcp.spec):
         yield Named(SECRET, secret)
+    yield from (ref.read for ref in config_refs(mcp.spec))
     if question := handshake(mcp, seen):
         yield question
+
+
+def config_refs(spec: McpSpec) -> Iterator[ConfigRef]:
+    """Return all keys of Secrets and ConfigMaps that become environment variables."""
+    yield from env_refs(spec.env)
+    yield from env_from_refs(spec.env_from)
 
 
 def checked_template(mcp: Object[McpSpec]) -> str:

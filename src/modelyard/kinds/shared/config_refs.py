@@ -41,9 +41,12 @@ class ConfigRef(Struct, frozen=True, order=True):
         return Named(_by_kind(self.kind), self.name)
 
     def value(self, seen: Seen) -> str:
-        """Return what the key holds, or its hash; empty: the object or the key is absent."""
+        """Return what the key holds, or its hash; empty: the object or the key is absent.
+
+        What is not UTF-8, such as a remark among certificates, is in the `binaryData` of a ConfigMap.
+        """
         found = seen.one(self.read)
-        data = found.part("data") if found else {}
+        data = {**found.part("binaryData"), **found.part("data")} if found else {}
         return str(data.get(self.key, "")) if self.key else repr(sorted(data.items()))
 
 
@@ -59,6 +62,14 @@ def env_refs(env: Iterable[Json]) -> Iterator[ConfigRef]:
         for field, resource in _SOURCES.items():
             if (named := source.get(field)) and named.get("name"):
                 yield ConfigRef(resource.kind, str(named["name"]), str(named.get("key", "")))
+
+
+def env_from_refs(sources: Iterable[Json]) -> Iterator[ConfigRef]:
+    """Return the Secrets and ConfigMaps that become environment variables as a whole."""
+    for source in sources:
+        for field, resource in (("secretRef", SECRET), ("configMapRef", CONFIG_MAP)):
+            if (named := source.get(field)) and named.get("name"):
+                yield ConfigRef(resource.kind, str(named["name"]))
 
 
 def config_hash(refs: Iterable[ConfigRef], seen: Seen) -> dict[str, str]:
