@@ -15,6 +15,7 @@ from modelyard.kinds.agent.llm import API_KEY_VARIABLE
 from modelyard.kinds.agent.reads import api_key
 from modelyard.kinds.contract import Named
 from modelyard.kinds.shared import pods
+from modelyard.kinds.shared.gateway_refs import AUTHORITY, CERTIFICATE, TRUST_ENV, TRUST_FOLDER, trusted
 from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _LLM_TLS_FILES = {"tls.crt": "CERT_FILE", "tls.key": "KEY_FILE", "ca.crt": "CA_F
 def environment(spec: AgentSpec, meta: Metadata, llm: LlmPlace, seen: Seen) -> list[Json]:
     """Return all variables; `llm` is where the LLM is."""
     original = {**_server(spec, meta), **_telemetry(spec.telemetry), **_mcp(spec.mcp), **_llm(spec, llm)}
-    yielding = {**_added(spec), **_client_tls(spec, seen), API_KEY_VARIABLE: NO_KEY if llm.is_ours else ""}
+    yielding = {**_added(spec), **_trust(llm, seen), **_client_tls(spec, seen), **_no_key(llm)}
     given = {entry.get("name") for entry in spec.env}
     # Behind those of the user: a header may refer to a variable that holds a token.
     added = {name: value for name, value in yielding.items() if name not in given}
@@ -114,6 +115,18 @@ def _client_tls(spec: AgentSpec, seen: Seen) -> dict[str, str]:
         for file, variable in _LLM_TLS_FILES.items()
         if held.get(file)
     }
+
+
+def _no_key(llm: LlmPlace) -> dict[str, str]:
+    return {API_KEY_VARIABLE: NO_KEY} if llm.is_ours else {}
+
+
+def _trust(llm: LlmPlace, seen: Seen) -> dict[str, str]:
+    """Return where the agent finds the certificate of a Gateway; empty: it speaks plain HTTP, or is none of ours."""
+    if llm.certificate is None:
+        return {}
+    authority = next((ref.key for ref in trusted(llm.certificate) if ref.key == AUTHORITY and ref.value(seen)), "")
+    return {**TRUST_ENV, "A2A_AGENT_CLIENT_TLS_CA_FILE": f"{TRUST_FOLDER}/{authority or CERTIFICATE}"}
 
 
 def _telemetry(telemetry: Telemetry) -> dict[str, str]:

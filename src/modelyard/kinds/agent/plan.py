@@ -11,7 +11,7 @@ from modelyard.kinds.agent.environment import LLM_TLS_FOLDER, TLS_FOLDER, enviro
 from modelyard.kinds.agent.llm import LlmPlace, find_llm
 from modelyard.kinds.agent.reads import config_refs
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.shared import labels, pods, secrets, workloads
+from modelyard.kinds.shared import gateway_refs, labels, pods, secrets, workloads
 from modelyard.kinds.shared.config_refs import config_hash
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plan(agent: Object[AgentSpec], seen: Seen) -> Plan:
         return Plan(blocked=problem, requeue_after=secrets.retry_missing(agent, seen.now))
     if llm.problem and (not llm.url or seen.one(Owned(DEPLOYMENT)) is None):
         return Plan(blocked=llm.problem)
-    named = any(True for _ in config_refs(spec))
+    named = any(True for _ in config_refs(spec)) or llm.certificate
     return Plan(
         # The Service first: the pod is told its URL, and looks its address up when it starts.
         apply=(service(agent), deployment(agent, llm, seen)),
@@ -63,11 +63,15 @@ def deployment(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Child:
     common = labels.common(RESOURCE, name)
     pod = {
         "containers": [container(agent, llm, seen)],
-        "volumes": [pods.secret_volume(volume, secret) for volume, secret, _ in mounts(spec)],
+        "volumes": [
+            *(pods.secret_volume(volume, secret) for volume, secret, _ in mounts(spec)),
+            *([gateway_refs.trust_volume(llm.certificate)] if llm.certificate else ()),
+        ],
         "imagePullSecrets": pods.names_of(spec.image_pull_secrets),
         "securityContext": pods.pod_security(spec.pod_security_context),
     }
-    template = pods.pod_template(common, pod, config_hash(config_refs(spec), seen))
+    used = (*config_refs(spec), *gateway_refs.trusted(llm.certificate))
+    template = pods.pod_template(common, pod, config_hash(used, seen))
     return workloads.deployment(name, common, labels.selector(name), Replicas(1), template)
 
 
@@ -84,7 +88,10 @@ def container(agent: Object[AgentSpec], llm: LlmPlace, seen: Seen) -> Json:
         "readinessProbe": pods.tcp_probe("http", periodSeconds=5, failureThreshold=3),
         "livenessProbe": pods.tcp_probe("http", periodSeconds=15, failureThreshold=3),
         "startupProbe": pods.tcp_probe("http", periodSeconds=2, failureThreshold=150),
-        "volumeMounts": [{"name": name, "mountPath": path, "readOnly": True} for name, _, path in mounts(spec)],
+        "volumeMounts": [
+            *({"name": name, "mountPath": path, "readOnly": True} for name, _, path in mounts(spec)),
+            *([gateway_refs.trust_mount()] if llm.certificate else ()),
+        ],
         "securityContext": pods.container_security(spec.security_context),
     }
     return pods.without_empty(body)

@@ -30,7 +30,7 @@ def reads(agent: Object[AgentSpec], seen: Seen) -> Iterator[Read]:
     yield Owned(SERVICE)
     yield Owned(POD)
     yield from (ref.read for ref in config_refs(agent.spec))
-    yield from llm.reads(agent.spec)
+    yield from llm.reads(agent.spec, seen)
     if question := card_check(agent, seen):
         yield question
 

@@ -13,6 +13,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import CONFIG_MAP, SECRET
 from modelyard.kinds.shared.config_refs import ConfigRef, env_refs
+from modelyard.kinds.shared.gateway_refs import CERTIFICATE, TLS_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-TLS_SECRET: Final = "inference-gateway-tls"  # noqa: S105 - the name of a Secret, not its content
-CERTIFICATE, PRIVATE_KEY = "tls.crt", "tls.key"
+PRIVATE_KEY: Final = "tls.key"
 
 
 class Source(Struct, frozen=True):

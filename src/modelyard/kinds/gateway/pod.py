@@ -18,6 +18,7 @@ from modelyard.kinds.gateway.env import (
 from modelyard.kinds.gateway.naming import account_name, child_labels, routing_name
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.config_refs import config_hash
+from modelyard.kinds.shared.gateway_refs import CERTIFICATE
 
 if TYPE_CHECKING:
     from modelyard.core.policy import Policy
@@ -117,7 +118,7 @@ def _mount(name: str, folder: str) -> Json:
 
 def _tls_volume(spec: GatewaySpec) -> Json:
     """Return a volume with both files under the names that the container is told, wherever they come from."""
-    pairs = ((config.certificate_ref(spec), config.CERTIFICATE), (config.private_key_ref(spec), config.PRIVATE_KEY))
+    pairs = ((config.certificate_ref(spec), CERTIFICATE), (config.private_key_ref(spec), config.PRIVATE_KEY))
     parts = [{"secret": {"name": ref.name, "items": [{"key": ref.key, "path": path}]}} for ref, path in pairs]
     return {"name": "inference-gateway-tls", "projected": {"sources": parts}}
 

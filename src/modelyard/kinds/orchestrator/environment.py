@@ -1,7 +1,8 @@
 """The environment of an Orchestrator's container, which docs/kinds/orchestrator.md lists.
 
 The CLI reads the setting `a.b` from the variable `INFER_A_B`. What users write in `spec.env` gives way to what follows
-from fields, as in the original operator, but for the system prompt: there it has a name that the CLI no longer reads.
+from fields, as in the original operator, but for what that never sets: the system prompt under the names that the CLI
+reads, and where it finds the certificate of its gateway.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from modelyard.core.quantities import seconds
 from modelyard.kinds.orchestrator import cli_version
 from modelyard.kinds.shared import pods
+from modelyard.kinds.shared.gateway_refs import TRUST_ENV
 from modelyard.kinds.shared.telemetry import collector
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def environment(spec: OrchestratorSpec, decision: OrchestratorDecision) -> list[
         # It overrides the file of agents, so it has to hold all of them.
         "INFER_A2A_AGENTS": ",".join(decision.agent_urls),
     }
-    return pods.unique_env(_listed(_prompts(spec)), spec.env, _listed(told), _secrets(spec))
+    yielding = {**_prompts(spec), **(TRUST_ENV if decision.gateway.certificate else {})}
+    return pods.unique_env(_listed(yielding), spec.env, _listed(told), _secrets(spec))
 
 
 def _listed(told: Mapping[str, str]) -> list[Json]:

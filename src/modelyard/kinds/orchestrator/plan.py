@@ -11,7 +11,7 @@ from modelyard.kinds.orchestrator import cli_version
 from modelyard.kinds.orchestrator.api import RESOURCE
 from modelyard.kinds.orchestrator.environment import environment
 from modelyard.kinds.orchestrator.reads import config_refs
-from modelyard.kinds.shared import labels, pods, secrets, workloads
+from modelyard.kinds.shared import gateway_refs, labels, pods, secrets, workloads
 from modelyard.kinds.shared.config_refs import config_hash
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plan(orchestrator: Object[OrchestratorSpec], seen: Seen, decision: Orchestra
         deployment(orchestrator, seen, decision),
         *receiver(orchestrator),
     )
-    named = any(True for _ in config_refs(spec))
+    named = any(True for _ in config_refs(spec)) or gateway.certificate
     return Plan(
         apply=wanted,
         delete=tuple(obsolete(wanted, seen)),
@@ -85,16 +85,33 @@ def deployment(orchestrator: Object[OrchestratorSpec], seen: Seen, decision: Orc
     user = _USER if seen.policy.chooses_users else {}
     pod = {
         "containers": [container(spec, decision)],
-        "volumes": [
-            {"name": f"{each.suffix}-config", "configMap": {"name": f"{name}-{each.suffix}"}} for each in decision.files
-        ],
+        "volumes": volumes(name, decision),
         "imagePullSecrets": pods.names_of(spec.image_pull_secrets),
         "securityContext": pods.pod_security({**user, **(spec.pod_security_context or {})}),
     }
     hashes = {each.annotation: each.digest for each in decision.files}
-    template = pods.pod_template(common, pod, {**hashes, **config_hash(config_refs(spec), seen)})
+    used = (*config_refs(spec), *gateway_refs.trusted(decision.gateway.certificate))
+    template = pods.pod_template(common, pod, {**hashes, **config_hash(used, seen)})
     replicas = Replicas(0 if decision.stopped else 1, fixed=True)
     return workloads.deployment(name, common, labels.selector(name), replicas, template, strategy="Recreate")
+
+
+def volumes(name: str, decision: OrchestratorDecision) -> list[Json]:
+    """Return the files of the CLI, and the certificate of a gateway that serves HTTPS."""
+    files = [
+        {"name": f"{each.suffix}-config", "configMap": {"name": f"{name}-{each.suffix}"}} for each in decision.files
+    ]
+    certificate = decision.gateway.certificate
+    return [*files, gateway_refs.trust_volume(certificate)] if certificate else files
+
+
+def mounts(decision: OrchestratorDecision) -> list[Json]:
+    """Return where the container finds its volumes."""
+    files = [
+        {"name": f"{each.suffix}-config", "mountPath": f"{FOLDER}/{each.file}", "subPath": each.file, "readOnly": True}
+        for each in decision.files
+    ]
+    return [*files, gateway_refs.trust_mount()] if decision.gateway.certificate else files
 
 
 def container(spec: OrchestratorSpec, decision: OrchestratorDecision) -> Json:
@@ -107,15 +124,7 @@ def container(spec: OrchestratorSpec, decision: OrchestratorDecision) -> Json:
         "env": environment(spec, decision),
         "ports": [{"name": RECEIVER_PORT, "containerPort": port, "protocol": "TCP"}] if port else [],
         "resources": pods.resources(spec.resources),
-        "volumeMounts": [
-            {
-                "name": f"{each.suffix}-config",
-                "mountPath": f"{FOLDER}/{each.file}",
-                "subPath": each.file,
-                "readOnly": True,
-            }
-            for each in decision.files
-        ],
+        "volumeMounts": mounts(decision),
         "securityContext": pods.container_security(spec.security_context),
     }
     return pods.without_empty(body)

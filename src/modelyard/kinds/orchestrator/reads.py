@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.orchestrator import discovered, rivals
+from modelyard.kinds.orchestrator.decide import find_gateway
 from modelyard.kinds.shared.config_refs import ConfigRef, env_refs, secret_key
-from modelyard.kinds.shared.gateway_refs import read_gateway
+from modelyard.kinds.shared.gateway_refs import read_gateway, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ def reads(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Iterator[Read]:
     yield from (ref.read for ref in config_refs(orchestrator.spec))
     if gateway := orchestrator.spec.gateway.gateway_ref:
         yield read_gateway(gateway)
+        yield from (ref.read for ref in trusted(find_gateway(orchestrator.spec, seen).certificate))
     if own := rivals.bot_of(orchestrator.meta, orchestrator.spec):
         yield rivals.BOTS
         yield from (bot.secret_for(orchestrator.meta.namespace) for bot in (own, *rivals.elders(own, seen)))
