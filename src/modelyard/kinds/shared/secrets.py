@@ -42,7 +42,7 @@ def find_problem(seen: Seen, name: str, keys: Sequence[str], field: str) -> Prob
     if absent:
         return Problem(
             Reason.SECRET_KEY_MISSING,
-            f"the Secret {name} lacks {' and '.join(absent)}",
+            f"the Secret {name} named by {field} lacks {' and '.join(absent)}, or has nothing there",
             "add the missing keys, or name another Secret",
         )
     return None
