@@ -16,9 +16,12 @@ from modelyard.local.ports import free_ports
 from modelyard.page.server import PageSettings, serving_in_cluster
 from tests.page.servers import Page, entered, running_page, visiting
 from tests.support.accounts import until_allowed
+from tests.support.calls import Match
+from tests.support.faultproxy import fault_proxy
+from tests.support.faults import FOREVER, Answer, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from modelyard.local.cluster import Cluster
@@ -231,14 +234,39 @@ async def test_a_user_without_rights_is_told_which_are_missing(
     await admin.ensure(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "nobody"}})
     kubeconfig = await cluster.controlplane.service_account_kubeconfig(namespace, "nobody")
     async with running_page(kubeconfig) as running, entered(running) as came:
-        async with asyncio.timeout(30):
-            async for update in came.updates():
-                if update.get("synced"):
-                    break
+        update = await until_told(came, lambda update: update.get("synced"))
         assert "rows" not in update
         assert update["troubles"] == [
             "everything: you lack the right to list and watch; ask for it, or name a namespace with -n"
         ]
+
+
+async def test_rows_that_may_be_old_are_told_until_their_watch_is_back(
+    cluster: Cluster, installed: Path, namespace: str, tmp_path: Path
+) -> None:
+    async with (
+        fault_proxy(cluster.controlplane, tmp_path) as proxy,
+        running_page(proxy.kubeconfig_for(installed), namespace=namespace) as running,
+        entered(running) as came,
+    ):
+        await until_told(came, lambda update: update.get("synced"))
+        proxy.arm(Rule(Match(resource=MODELS), Answer(503), times=FOREVER))
+        assert proxy.close_watches(Match(resource=MODELS)) == 1
+        told = await until_told(came, lambda update: update.get("troubles"))
+        assert [line.partition(":")[0] for line in told["troubles"]] == [MODELS]
+        await create(cluster, namespace, "unseen")
+        proxy.disarm()
+        assert await came.until(lambda rows: f"Model/{namespace}/unseen" in rows)
+        await until_told(came, lambda update: update.get("troubles") == [])
+
+
+async def until_told(visitor: Visitor, holds: Callable[[Json], Any]) -> Json:
+    """Follow the stream until something holds of an update, and return it."""
+    async with asyncio.timeout(30):
+        async for update in visitor.updates():
+            if holds(update):
+                return update
+    raise AssertionError("the stream has ended")
 
 
 async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
@@ -271,10 +299,7 @@ async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
                 in (shown["problems"])
             )
         async with visiting(origin, Authorization=f"Bearer {tokens['nobody']}", **host) as nobody:
-            async with asyncio.timeout(30):
-                async for update in nobody.updates():
-                    if update.get("synced"):
-                        break
+            update = await until_told(nobody, lambda update: update.get("synced"))
             assert "rows" not in update
     assert await admin.answers(f"/apis/inference.llmkube.dev/v1alpha1/namespaces/{namespace}/models/first")
 

@@ -1,15 +1,21 @@
-"""What a user is told of resources that cannot be followed."""
+"""What a user is told of resources that cannot be followed, and of objects that cannot be read."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from modelyard.core.resources import POD
 from modelyard.kinds import ALL
 from modelyard.kube.errors import Forbidden, NotFound, Unavailable
 from modelyard.page.yard import Yard
+from tests.kube.scripted import client_of, serving, stream
+from tests.page.objects import ready, stored
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
+    from modelyard.core.objects import Stored
     from modelyard.kube.errors import KubeError
 
 RESOURCES = (*(kind.resource for kind in ALL), POD)
@@ -43,3 +49,71 @@ def test_what_can_be_followed_again_is_no_trouble() -> None:
     for resource in RESOURCES:
         found.took(resource, None)
     assert (found.troubles(), found.is_synced) == ([], True)
+
+
+SYNCED = {
+    "type": "BOOKMARK",
+    "object": {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}},
+}
+
+
+def events(*items: Stored) -> list[Any]:
+    """The first state of a watch."""
+    versioned = (item.to_dict() for item in items)
+    return [
+        *(
+            {"type": "ADDED", "object": each | {"metadata": each["metadata"] | {"resourceVersion": "1"}}}
+            for each in versioned
+        ),
+        SYNCED,
+    ]
+
+
+async def test_an_object_that_cannot_be_read_keeps_no_other_from_being_shown() -> None:
+    """As of an operator whose definition is another one: a map where ours has a list."""
+    odd = stored("Gateway", "odd", {"providers": {"openai": {}}})
+    plain = stored("Gateway", "plain", status=ready())
+
+    async def of_gateways(request: web.Request) -> web.StreamResponse:
+        found = (odd, plain) if request.path.endswith("/gateways") else ()
+        return await stream(*events(*found))(request)
+
+    async with serving(of_gateways) as api, client_of(api) as client:
+        yard = Yard(client)
+        running = asyncio.create_task(yard.run())
+        async with asyncio.timeout(30):
+            while len(yard.rows) < 2:
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait([running])
+    assert [row.phase for _, row in sorted(yard.rows.items())] == ["Unknown", "Ready"]
+    assert "see `modelyard doctor`" in yard.rows["Gateway/default/odd"].message
+
+
+async def test_a_watch_that_a_fault_ends_is_told_and_begins_again() -> None:
+    """A status that no definition of ours lets through ends the watch of its kind, and of no other."""
+    bad = stored("Model", "bad", status={"conditions": ["Ready"]})
+    good = stored("Model", "bad", status=ready())
+    asked = 0
+
+    async def of_models(request: web.Request) -> web.StreamResponse:
+        nonlocal asked
+        if not request.path.endswith("/models"):
+            return await stream(*events())(request)
+        asked += 1
+        return await stream(*events(bad if asked == 1 else good))(request)
+
+    async with serving(of_models) as api, client_of(api) as client:
+        yard = Yard(client, again=0.1)
+        running = asyncio.create_task(yard.run())
+        browser = yard.browser()
+        told: list[str] = []
+        async with asyncio.timeout(60):
+            while not yard.is_synced or "Model/default/bad" not in yard.rows or yard.troubles():
+                update = await browser.news()
+                told += update.troubles or ()
+        assert not running.done()
+        running.cancel()
+        await asyncio.wait([running])
+    assert any(line.startswith("models.inference.llmkube.dev: it may be out of date") for line in told)
+    assert asked == 2

@@ -108,6 +108,19 @@ def row(item: Stored, uses: tuple[str, ...] = (), *, can_answer: bool = False) -
     )
 
 
+def unreadable(item: Stored) -> Row:
+    """Return the row of an object whose fields are not those of our definition."""
+    return Row(
+        id=id_of(item),
+        kind=item.resource.kind,
+        namespace=item.meta.namespace,
+        name=item.meta.name,
+        state=State.ATTENTION,
+        phase="Unknown",
+        message="its fields are not those of the definition of this version; see `modelyard doctor`",
+    )
+
+
 def state_of(item: Stored) -> State:
     """Return the state of an object. A status of an earlier generation says nothing of the present spec."""
     status, ready = item.status, ready_condition(item)

@@ -11,17 +11,18 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from msgspec import Struct
 
 from modelyard.cluster.target import ANSWERING
 from modelyard.core import names
 from modelyard.core.resources import POD, Key
 from modelyard.kinds import ALL
-from modelyard.kube.errors import Forbidden, NotFound, Unauthorized
+from modelyard.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from modelyard.kube.watch import Target, follow
 from modelyard.page.history import ConditionHistory, LoadMoments
 from modelyard.page.links import Index, searches, uses
-from modelyard.page.rows import Row, id_of, row
+from modelyard.page.rows import Row, id_of, row, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,10 +31,18 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Resource
     from modelyard.kube.client import Client
-    from modelyard.kube.errors import KubeError
+    from modelyard.kube.watch import Sink
 
 _GATHER_SECONDS: Final = 0.05
 """How long changes are gathered. Users do not notice it, and a rollout of a thousand pods becomes a few updates."""
+_AGAIN_SECONDS: Final = 10.0
+"""Between two tries to follow what failed by a fault of ours, which is likely to stay."""
+_FAULT: Final = KubeError(
+    0, "Fault", "it may be out of date: following it failed and begins again; see the log of the page"
+)
+"""What a watch has that ended by a fault of ours."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Update(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -93,8 +102,14 @@ class Browser:
 class Yard:
     """The objects of our kinds and their pods, as rows, and the browsers that follow them. Made in an event loop."""
 
-    def __init__(self, client: Client, namespace: str = "", now: Callable[[], datetime] | None = None) -> None:
-        self.client, self.namespace = client, namespace
+    def __init__(
+        self,
+        client: Client,
+        namespace: str = "",
+        now: Callable[[], datetime] | None = None,
+        again: float = _AGAIN_SECONDS,
+    ) -> None:
+        self.client, self.namespace, self._again = client, namespace, again
         self.now = now or (lambda: datetime.now(UTC))
         self.rows: dict[str, Row] = {}
         self.conditions, self.loads = ConditionHistory(), LoadMoments()
@@ -111,9 +126,19 @@ class Yard:
         """Follow the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
             for resource in (kind.resource for kind in ALL):
-                group.create_task(follow(self.client, Target(resource, self.namespace), _Objects(self, resource)))
-            group.create_task(follow(self.client, Target(POD, self.namespace, names.OURS), _Pods(self)))
+                group.create_task(self._follow(Target(resource, self.namespace), _Objects(self, resource)))
+            group.create_task(self._follow(Target(POD, self.namespace, names.OURS), _Pods(self)))
         raise AssertionError("watches end by cancellation only")
+
+    async def _follow(self, target: Target, sink: Sink) -> NoReturn:
+        """Follow one resource until cancelled. A fault of ours must not end it unseen: old rows would look current."""
+        while True:
+            try:
+                await follow(self.client, target, sink)
+            except Exception:
+                _log.exception("a watch has failed", resource=target.resource.label)
+                sink.trouble(_FAULT)
+            await asyncio.sleep(self._again)
 
     @property
     def is_synced(self) -> bool:
@@ -194,9 +219,16 @@ class Yard:
         item, before = self.objects.get(key), self.rows.get(key)
         if item is None:
             return self.rows.pop(key, None) is not None
-        made = row(item, uses(item, self._index), can_answer=item.resource.kind in ANSWERING)
-        self.rows[key] = made
+        self.rows[key] = made = self._row(item)
         return made != before
+
+    def _row(self, item: Stored) -> Row:
+        try:
+            return row(item, uses(item, self._index), can_answer=item.resource.kind in ANSWERING)
+        except Exception:
+            # Definitions of others allow what ours refuse. One such object must not keep all others from being shown.
+            _log.exception("an object cannot be shown", object=id_of(item))
+            return unreadable(item)
 
     def _tell(self, rows: Iterable[str] = (), pods: Iterable[str] = (), *, troubles: bool = False) -> None:
         rows, pods = list(rows), list(pods)
