@@ -14,7 +14,7 @@ from aiohttp import web
 
 from modelyard.cluster.answer import NotAnswering
 from modelyard.cluster.api_key import read_key
-from modelyard.cluster.conversation import Chat, Message, asked, reached
+from modelyard.cluster.conversation import Chat, Message, Ways, asked, reached
 from modelyard.cluster.failures import NothingFound
 from modelyard.cluster.session import Place, connected
 from modelyard.cluster.target import Target
@@ -144,7 +144,7 @@ async def test_a_key_is_shown_to_a_server_that_is_reached_without_the_api_server
     nowhere = HttpTransport(Connection("http://127.0.0.1:1", StaticCredentials(Identity())))
     target = Target(Key("team", "chat"), 8080, "/v1", "tiny")
     try:
-        async with reached(nowhere, target, lambda *_: f"127.0.0.1:{port}", key) as way:
+        async with reached(nowhere, target, Ways(lambda *_: f"127.0.0.1:{port}"), key) as way:
             with nullcontext() if opens else pytest.raises(NotAnswering, match="it says 401"):
                 async with asked(way, Chat("tiny", (Message("user", "Open!"),))) as reply:
                     assert [piece.text async for piece in reply.pieces()] == [*WORDS]

@@ -15,6 +15,7 @@ from modelyard.cli.one_machine import local_services
 from modelyard.cluster import ask as questions
 from modelyard.cluster.answer import shown
 from modelyard.cluster.api_key import read_key
+from modelyard.cluster.conversation import Ways
 from modelyard.cluster.output import Output, encoded
 from modelyard.cluster.session import Place
 
@@ -51,7 +52,7 @@ def ask(
     """Ask a model of the cluster a question; the answer is streamed, and its speed is told."""
     tell = _ignore if output.is_for_programs else _tell
     place = Place(kubeconfig, context, namespace)
-    ways = questions.Ways(local_services(kubeconfig), place)
+    ways = Ways(local_services(kubeconfig), place)
 
     async def work(session: Session) -> Answer:
         key = await read_key(session, key_secret) if key_secret else _key(key_file)

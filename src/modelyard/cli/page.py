@@ -15,6 +15,8 @@ import typer
 from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.cli.one_machine import local_services
+from modelyard.cluster.conversation import Ways
+from modelyard.cluster.session import Place
 from modelyard.core.names import PAGE_TOKEN
 from modelyard.kube import config
 from modelyard.page.server import PageSettings, serving_here, serving_in_cluster, until_signalled
@@ -53,7 +55,7 @@ def page(
     token = os.environ.pop(PAGE_TOKEN, "")
     settings = PageSettings(port, namespace, edit, token, listen_fd, _origins(url, in_cluster=in_cluster))
     if not in_cluster:
-        settings = msgspec.structs.replace(settings, local_services=local_services())
+        settings = msgspec.structs.replace(settings, ways=Ways(local_services(), Place()))
         event_loop.run(until_signalled(serving_here(config.find(os.environ), settings), _say))
         return
     connect = partial(config.in_cluster_as, os.environ, authority=authority)

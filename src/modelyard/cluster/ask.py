@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from modelyard.cluster.answer import Figures, NotAnswering
-from modelyard.cluster.conversation import Chat, LocalServices, Message, asked, list_models, reached, target_of
+from modelyard.cluster.api_key import key_of
+from modelyard.cluster.conversation import Chat, Message, asked, list_models, reached, target_of
 from modelyard.cluster.failures import NoDefinition, NothingFound
-from modelyard.cluster.forwarding import forwarded
 from modelyard.cluster.kind_names import split_target
-from modelyard.cluster.session import Place, for_each
+from modelyard.cluster.session import for_each
 from modelyard.cluster.target import ANSWERING
 from modelyard.core.resources import Key
 from modelyard.kinds import ALL
@@ -20,11 +19,10 @@ from modelyard.kube.credentials import Redacted
 from modelyard.kube.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
-    from modelyard.cluster.conversation import Way
+    from modelyard.cluster.conversation import Way, Ways
     from modelyard.cluster.session import Session
-    from modelyard.cluster.target import Target
     from modelyard.core.objects import Stored
     from modelyard.kinds.contract import Kind
 
@@ -40,15 +38,7 @@ class Question(Redacted, frozen=True):
     max_tokens: int = 0
     """0: as many as the server likes."""
     key: str = ""
-    """The API key to show to the server; empty: it wants none."""
-
-
-class Ways(Struct, frozen=True):
-    """What else than the proxy of the API server may lead to a Service."""
-
-    local: LocalServices
-    place: Place
-    """The cluster, for a port that kubectl forwards."""
+    """The API key to show to the server; empty: the one that the object names, if it names one."""
 
 
 class Answer(Struct, frozen=True, rename="camel"):
@@ -68,27 +58,13 @@ async def ask(session: Session, target: str, question: Question, ways: Ways, tel
     title = f"{item.resource.kind} {item.meta.name}"
     try:
         place = target_of(item)
-        async with _way(session, place, question.key, ways) as way:
+        key = question.key or await key_of(session.client, item)
+        async with reached(session.transport, place, ways, key) as way:
             model = question.model or place.model or await _only_model(way)
             return await _answered(way, question, model, title, tell)
     except (NotAnswering, NotFound, Unavailable) as error:
         hint = f"`modelyard explain {item.resource.kind.lower()}/{item.meta.name} -n {item.meta.namespace}`"
-        # Some servers quote the key that they refuse.
-        told = str(error).replace(question.key, "***") if question.key else f"{error}{_wanted(str(error))}"
-        raise NotAnswering(f"{title} does not answer: {told}; see {hint}") from None
-
-
-@asynccontextmanager
-async def _way(session: Session, target: Target, key: str, ways: Ways) -> AsyncIterator[Way]:
-    if key and not ways.local(target.service, target.port):
-        async with (
-            forwarded(ways.place, target.service, target.port) as address,
-            reached(session.transport, target, lambda *_: address, key) as way,
-        ):
-            yield way
-        return
-    async with reached(session.transport, target, ways.local, key) as way:
-        yield way
+        raise NotAnswering(f"{title} does not answer: {error}{_wanted(str(error))}; see {hint}") from None
 
 
 def _wanted(complaint: str) -> str:

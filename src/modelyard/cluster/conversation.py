@@ -1,8 +1,8 @@
 """A conversation with a model of the cluster, with the rights of the user: the way to it, its models, its answers.
 
 `modelyard ask` and the page use it. The proxy of the API server (`services/proxy`) reaches every Service of a cluster,
-so nothing has to be forwarded or exposed. The API server of one machine does not reach pods; there, Services listen on
-loopback, and are asked there.
+so nothing has to be forwarded or exposed, unless the server wants an API key, which that proxy keeps to itself. The API
+server of one machine does not reach pods; there, Services listen on loopback, and are asked there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.cluster.answer import Meter, NotAnswering, complaint
+from modelyard.cluster.forwarding import forwarded
+from modelyard.cluster.session import Place
 from modelyard.cluster.target import find_target
 from modelyard.core.resources import Key
 from modelyard.kinds.shared.envoy_router import TRACK_HEADER
@@ -38,6 +40,19 @@ LocalServices = Callable[[Key, int], str]
 
 _SILENCE_SECONDS: Final = 300.0
 """A model that is being loaded may take minutes for its first word."""
+
+
+def not_here(_service: Key, _port: int) -> str:
+    """Return nothing: all Services are those of a cluster."""
+    return ""
+
+
+class Ways(Struct, frozen=True):
+    """What else than the proxy of the API server may lead to a Service."""
+
+    local: LocalServices = not_here
+    place: Place | None = None
+    """The cluster, for a port that kubectl forwards; None: no kubectl here has the rights of the user."""
 
 
 class Message(Struct, frozen=True):
@@ -103,11 +118,6 @@ class Reply:
         return self._meter.figures()
 
 
-def not_here(_service: Key, _port: int) -> str:
-    """Return nothing: all Services are those of a cluster."""
-    return ""
-
-
 def target_of(item: Stored) -> Target:
     """Return where an object answers; NotAnswering: nowhere."""
     target = find_target(item)
@@ -117,16 +127,35 @@ def target_of(item: Stored) -> Target:
 
 
 @asynccontextmanager
-async def reached(transport: Transport, target: Target, local: LocalServices, key: str = "") -> AsyncIterator[Way]:
-    """Yield the way to a Service. NotAnswering: it is on this machine, and the connection to it fails.
+async def reached(transport: Transport, target: Target, ways: Ways, key: str = "") -> AsyncIterator[Way]:
+    """Yield the way to a Service, with an API key to show there; empty: none.
 
-    An API key is sent only where the Service is on this machine: the proxy of the API server does not pass it on.
+    NotAnswering: nothing leads there, or the connection to an address of this machine fails.
     """
-    place = local(target.service, target.port)
-    if not place:
-        yield Way(transport, target.proxy_path)
-        return
-    origin = f"{target.scheme}://{place}"
+    async with _address(target, ways, has_key=bool(key)) as address:
+        if not address:
+            yield Way(transport, target.proxy_path)
+            return
+        async with _near(target, address, key) as way:
+            yield way
+
+
+@asynccontextmanager
+async def _address(target: Target, ways: Ways, *, has_key: bool) -> AsyncIterator[str]:
+    """Yield where a Service listens on this machine; empty: the API server leads to it."""
+    local = ways.local(target.service, target.port)
+    if local or not has_key:
+        yield local
+    elif ways.place is None:
+        raise NotAnswering("it wants an API key, which the API server does not pass on; ask it with `modelyard ask`")
+    else:
+        async with forwarded(ways.place, target.service, target.port) as address:
+            yield address
+
+
+@asynccontextmanager
+async def _near(target: Target, address: str, key: str) -> AsyncIterator[Way]:
+    origin = f"{target.scheme}://{address}"
     # Its certificate is for the names of the cluster, and the way to it does not leave this machine.
     near = HttpTransport(Connection(origin, StaticCredentials(Identity(token=key)), verify=False))
     try:
@@ -135,6 +164,9 @@ async def reached(transport: Transport, target: Target, local: LocalServices, ke
         # The client takes whatever it calls for the API server.
         broken = f"the connection to {origin} broke" if error.uncertain else f"nothing answers at {origin}"
         raise NotAnswering(broken) from error
+    except NotAnswering as error:
+        # Some servers quote the key that they refuse.
+        raise NotAnswering(str(error).replace(key, "***") if key else str(error)) from None
     finally:
         await near.close()
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from modelyard.cluster.answer import NotAnswering
+from modelyard.cluster.api_key import key_command, key_of
 from modelyard.cluster.conversation import Chat, Message, asked, list_models, reached, target_of
-from modelyard.cluster.failures import told
+from modelyard.cluster.failures import NoRights, told
 from modelyard.cluster.target import shell_address
 from modelyard.kube.errors import KubeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from modelyard.cluster.conversation import LocalServices, Reply
+    from modelyard.cluster.conversation import Reply, Ways
     from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
 
@@ -57,34 +58,44 @@ class AskInfo(Struct, frozen=True, rename="camel"):
     """The command that has to run for it; empty: none has to."""
     problem: str = ""
     """Why its models are not known; empty: they are."""
+    set_key: str = ""
+    """The line that puts its API key into the variable API_KEY; empty: its spec names none."""
 
 
-async def describe(client: Client, item: Stored, local: LocalServices) -> AskInfo:
+async def describe(client: Client, item: Stored, ways: Ways) -> AskInfo:
     """Return the models of an object, and the address to ask it from a shell; NotAnswering: it has none."""
-    target = target_of(item)
+    target, set_key = target_of(item), key_command(item)
     place = shell_address(target, "")
     try:
-        async with reached(client.transport, target, local) as way:
+        async with reached(client.transport, target, ways) as way:
             place = shell_address(target, way.origin)
-            return AskInfo((target.model,) if target.model else await list_models(way), *place)
+            models = (target.model,) if target.model else await list_models(way)
+            return AskInfo(models, *place, set_key=set_key)
     except (NotAnswering, KubeError) as error:
-        return AskInfo((), *place, told(error))
+        return AskInfo((), *place, told(error), set_key)
 
 
-async def answer(client: Client, item: Stored, question: Question, local: LocalServices) -> AsyncGenerator[Part, None]:
+async def answer(client: Client, item: Stored, question: Question, ways: Ways) -> AsyncGenerator[Part, None]:
     """Yield the answer piece by piece; the last one has the figures, or the error."""
     target = target_of(item)
     try:
+        key = await key_of(client, item)
         async with (
-            reached(client.transport, target, local) as way,
+            reached(client.transport, target, ways, key) as way,
             asked(way, Chat(question.model or target.model, question.messages)) as reply,
         ):
             yield Part(track=reply.track)
             async for piece in reply.pieces():
                 yield Part(text=piece.text, thought=piece.thought)
         yield _sum(reply)
-    except (NotAnswering, KubeError) as error:
-        yield Part(error=told(error), is_last=True)
+    except (NotAnswering, NoRights, KubeError) as error:
+        yield Part(error=f"{told(error)}{_wanted(item, told(error))}", is_last=True)
+
+
+def _wanted(item: Stored, complaint: str) -> str:
+    if "it says 401" not in complaint or key_command(item):
+        return ""
+    return "; it wants an API key that its spec does not name: ask it with `modelyard ask --key-secret`"
 
 
 def _sum(reply: Reply) -> Part:

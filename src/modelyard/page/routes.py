@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from modelyard import __version__
-from modelyard.cluster.conversation import LocalServices, not_here
+from modelyard.cluster.conversation import Ways
 from modelyard.cluster.failures import told
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
@@ -88,8 +88,8 @@ class Surface(Struct, frozen=True):
     may_edit: bool = False
     is_secure: bool = False
     """Whether browsers reach it by HTTPS, through a proxy that ends TLS."""
-    local_services: LocalServices = not_here
-    """Where Services listen on this machine."""
+    ways: Ways = Ways()
+    """What leads to Services, besides the API server."""
 
 
 class Routes:
@@ -258,13 +258,13 @@ class Routes:
     async def _ask_info(self, request: web.Request) -> web.Response:
         yard = request[_SESSION].yard
         item = _object_of(yard, request.query.get("id", ""))
-        return _json(await describe(yard.client, item, self._surface.local_services))
+        return _json(await describe(yard.client, item, self._surface.ways))
 
     async def _ask(self, request: web.Request) -> web.StreamResponse:
         yard, question = request[_SESSION].yard, await _body(request, Question)
         item = _object_of(yard, question.id)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        async with aclosing(answer(yard.client, item, question, self._surface.local_services)) as parts:
+        async with aclosing(answer(yard.client, item, question, self._surface.ways)) as parts:
             async for part in parts:
                 if not response.prepared:
                     # Not earlier: until then, an error has a status of its own.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from msgspec import Struct
 
-from modelyard.cluster.conversation import LocalServices, not_here
+from modelyard.cluster.conversation import Ways
 from modelyard.core.errors import ModelyardError
 from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
@@ -49,8 +49,8 @@ class PageSettings(Struct, frozen=True):
     """A socket that listens already, from the process that started us; None: we listen ourselves."""
     origins: tuple[str, ...] = ()
     """In a cluster: what browsers reach the page under, such as `https://models.example.com`."""
-    local_services: LocalServices = not_here
-    """Where Services listen on this machine, which is asked without the API server."""
+    ways: Ways = Ways()
+    """What leads to Services, besides the API server. In a cluster nothing does: each user has rights of their own."""
 
 
 @asynccontextmanager
@@ -61,9 +61,7 @@ async def serving_here(connection: Connection, settings: PageSettings) -> AsyncI
     client = Client(HttpTransport(connection))
     yard = Yard(client, settings.namespace)
     origins = Origins({f"http://{_HERE}:{port}", f"http://localhost:{port}"})
-    surface = Surface(
-        f"modelyard-{port}", connection.server, may_edit=settings.may_edit, local_services=settings.local_services
-    )
+    surface = Surface(f"modelyard-{port}", connection.server, may_edit=settings.may_edit, ways=settings.ways)
     following = asyncio.create_task(yard.run())
     try:
         async with _serving(listener, Routes(TokenLogin(token, yard), origins, surface)):

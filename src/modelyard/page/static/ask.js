@@ -84,8 +84,10 @@ export class AskView {
     this.shell.hidden = !this.info;
     if (!this.info) return;
     const body = { model: this.model, messages: [{ role: "user", content: this.input.value.trim() || QUESTION }], stream: true };
-    const curl = `curl -sN ${this.info.url}/chat/completions -H 'Content-Type: application/json' -d ${shellQuoted(JSON.stringify(body))}`;
-    this.command.replaceChildren(copyable(this.info.forward ? `${this.info.forward} &\n${curl}` : curl, "Command"));
+    const key = this.info.setKey ? ' -H "Authorization: Bearer $API_KEY"' : "";
+    const curl = `curl -sN ${this.info.url}/chat/completions -H 'Content-Type: application/json'${key} -d ${shellQuoted(JSON.stringify(body))}`;
+    const before = [this.info.forward && `${this.info.forward} &`, this.info.setKey].filter(Boolean);
+    this.command.replaceChildren(copyable([...before, curl].join("\n"), "Command"));
   }
 
   key(event) {
