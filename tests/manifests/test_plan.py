@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
@@ -51,6 +52,21 @@ def planned(tmp_path: Path, *manifests: str) -> Result:
     file = tmp_path / "manifests.yaml"
     file.write_text("---\n".join(manifests))
     return CliRunner().invoke(app, ["plan", "-f", str(file)])
+
+
+@pytest.mark.parametrize("form", ["table", "yaml", "json"])
+def test_the_objects_of_several_manifests_can_be_read_again(tmp_path: Path, form: str):
+    file = tmp_path / "manifests.yaml"
+    file.write_text(
+        "---\n".join(
+            (GOOD, f"{FINE}spec: {{modelRef: good}}\n", FINE.replace("fine", "second") + "spec: {modelRef: good}\n")
+        )
+    )
+    done = CliRunner().invoke(app, ["plan", "-f", str(file), "-o", form])
+    read = list(yaml.safe_load_all(done.stdout))
+    objects = read[0]["items"] if form == "json" else read
+    deployments = [each["metadata"]["name"] for each in objects if each["kind"] == "Deployment"]
+    assert (done.exit_code, deployments) == (0, ["fine", "second"])
 
 
 NOTE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: note}\n"

@@ -6,18 +6,18 @@ Runs the same `decode`, `reads` and `plan` as a reconcile, over the manifests of
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from msgspec import Struct
 
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
 from modelyard.cli.run import read_policy
 from modelyard.cluster.live_plan import plan_live, with_string_data
 from modelyard.cluster.live_plan import printed as printed_live
 from modelyard.cluster.operator import find_operator
-from modelyard.cluster.output import Output
+from modelyard.cluster.output import Output, encoded
 from modelyard.cluster.session import Place
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
@@ -46,8 +46,17 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _DIFFERS: Final = 2
+_LIST: Final = {"apiVersion": "v1", "kind": "List"}
 _ANYWHERE: Final = Policy(local_roots=("/",))
 """Which local files may be served is a setting of each operator. `modelyard up` allows all, so none is refused here."""
+
+
+class _Planned(Struct, frozen=True):
+    """What one manifest leads to."""
+
+    children: tuple[Json, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What stands in its way."""
 
 
 def plan(
@@ -70,11 +79,12 @@ def plan(
     if live:
         _plan_live(read, place, output)
         return
-    if place != Place() or output is not Output.TABLE:
-        raise typer.BadParameter("--kubeconfig, --context, --namespace and --output need --live")
+    if place != Place():
+        raise typer.BadParameter("--kubeconfig, --context and --namespace need --live")
     given = [_placed(document.body) for document in read]
-    problems = [problem for document in read for problem in _problems(document, given)]
-    if problems:
+    plans = [_planned_document(document, given) for document in read]
+    say(_listed([child for each in plans for child in each.children], output))
+    if problems := [problem for each in plans for problem in each.problems]:
         raise ModelyardError("\n".join(problems))
     if not any(_kind(document.body) for document in read):
         names = ", ".join(sorted(kind.resource.kind for kind in ALL))
@@ -103,16 +113,23 @@ def _plan_live(read: Sequence[Document], place: Place, output: Output) -> None:
     remark("nothing would change")
 
 
-def _problems(document: Document, given: Iterable[Json]) -> list[str]:
-    """Print the plan of one object, and return what stands in its way. Objects of other kinds are only referred to."""
+def _listed(children: list[Json], output: Output) -> str:
+    """Return objects as `kubectl apply -f -` takes them: YAML documents, or a List."""
+    return encoded({**_LIST, "items": children}, output) if output is Output.JSON else documents(children)
+
+
+def _planned_document(document: Document, given: Iterable[Json]) -> _Planned:
+    """Return the plan of one object. Objects of other kinds are only referred to."""
     if kind := _kind(document.body):
-        return show(kind, _placed(document.body), given)
+        return _planned(kind, Stored.from_dict(kind.resource, _placed(document.body)), document.body, given)
     known = _like(document.body)
     if not known:
-        sys.stderr.write(f"{document.title} is of no kind of ours: it is applied as it is\n")
-        return []
+        remark(f"{document.title} is of no kind of ours: it is applied as it is")
+        return _Planned()
     wanted = f"{document.body['kind']} in {document.body['apiVersion']}"
-    return [f"{document.origin}: there is no kind {wanted} (there is {', '.join(known)}); correct the file"]
+    return _Planned(
+        problems=(f"{document.origin}: there is no kind {wanted} (there is {', '.join(known)}); correct the file",)
+    )
 
 
 def _kind(body: Json) -> Kind | None:
@@ -132,29 +149,26 @@ def _placed(body: Json) -> Json:
     return {**body, "metadata": {"namespace": "default", **body["metadata"]}}
 
 
-def show(kind: Kind, body: Json, given: Iterable[Json]) -> list[str]:
-    """Print the plan of one object, and return what stands in its way."""
-    stored = Stored.from_dict(kind.resource, body)
-    problems = unknown_fields(kind, body) or _planned(kind, stored, given)
-    return [f"{kind.resource.kind} {stored.meta.key}: {problem}" for problem in problems]
-
-
-def _planned(kind: Kind, stored: Stored, given: Iterable[Json]) -> list[str]:
+def _planned(kind: Kind, stored: Stored, body: Json, given: Iterable[Json]) -> _Planned:
+    title = f"{kind.resource.kind} {stored.meta.key}"
+    if unknown := unknown_fields(kind, body):
+        return _Planned(problems=tuple(f"{title}: {problem}" for problem in unknown))
     try:
         obj = decode(kind, stored)
     except SpecInvalid as error:
-        return [str(error)]
-    seen = look(kind, obj, given)
+        return _Planned(problems=(f"{title}: {error}",))
+    seen = _look(kind, obj, given)
     wanted = kind.plan(obj, seen, *kind.decided(obj, seen))
-    sys.stdout.write(documents(printed(obj, child) for child in wanted.apply))
-    if wanted.blocked is None or wanted.blocked.reason in PROBLEMS:
-        return [wanted.blocked.text] if wanted.blocked else []
-    # Nothing runs here, so what only has to be waited for says nothing against the file.
-    sys.stderr.write(f"{kind.resource.kind} {stored.meta.key} is planned later: {wanted.blocked.message}\n")
-    return []
+    children = tuple(_printed(obj, child) for child in wanted.apply)
+    if wanted.blocked and wanted.blocked.reason in PROBLEMS:
+        return _Planned(children, (f"{title}: {wanted.blocked.text}",))
+    if wanted.blocked:
+        # Nothing runs here, so what only has to be waited for says nothing against the file.
+        remark(f"{title} is planned later: {wanted.blocked.message}")
+    return _Planned(children)
 
 
-def look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
+def _look(kind: Kind, obj: Object[Any], given: Iterable[Json]) -> Seen:
     """Return what is seen when nothing exists yet but the manifests of the file."""
     reading = Gathering(kind, obj, Seen(datetime.now(UTC), policy=_ANYWHERE))
     for read in reading:
@@ -182,7 +196,7 @@ def _stored(read: Lookup, body: Json) -> Stored:
         raise ModelyardError(f"Secret {body['metadata'].get('name')}: data is not base64 ({error})") from error
 
 
-def printed(obj: Object[Any], child: Child | CreateOnly) -> Json:
+def _printed(obj: Object[Any], child: Child | CreateOnly) -> Json:
     """Return a child as it would be created, less what only a stored owner has: references to its UID."""
     body = {**child.body, "metadata": {**child.body["metadata"], "namespace": obj.meta.namespace}}
     if isinstance(child, Child) and child.replicas:
