@@ -1,4 +1,4 @@
-"""Output of which nothing reads the end."""
+"""Output of which nothing reads the end, or that has no room."""
 
 from __future__ import annotations
 
@@ -27,3 +27,17 @@ def test_a_verb_whose_reader_has_gone_ends_without_a_word(words: str, unbuffered
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "at once"])
+def test_output_without_room_is_one_line(unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "modelyard", "version"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1,
+        "modelyard: standard output cannot be written: No space left on device\n",
+    )

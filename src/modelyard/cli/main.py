@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from modelyard.cli.streams import flush, open_streams
+from modelyard.cli.streams import cannot_write, discard, flush, open_streams
 from modelyard.core.errors import ModelyardError
 
+_REFUSED: Final = 1
 _INTERRUPTED: Final = 130
 _NO_FILES: Final = 4
 """Tells kubectl not to offer names of files, which is ShellCompDirectiveNoFileComp of its library."""
@@ -27,6 +29,11 @@ def main() -> None:
         _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         _leave("stopped", _INTERRUPTED)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        discard(out)
+        _leave(cannot_write(error), _REFUSED)
     finally:
         flush(out)
 

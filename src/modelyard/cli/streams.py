@@ -1,4 +1,4 @@
-"""The standard streams of `modelyard`: there may be none, and the reader of its output may go before the end."""
+"""The standard streams of `modelyard`: there may be none, and its output may have no reader or no room."""
 
 from __future__ import annotations
 
@@ -27,10 +27,22 @@ def open_streams() -> None:
 
 
 def flush(out: TextIO) -> None:
-    """Write what is left of the output. Where nothing reads it any more, exit without a word."""
+    """Write what is left of the output. Exit without a word where nothing reads it, and with a line without room."""
     try:
         out.flush()
     except BrokenPipeError:
-        # The interpreter writes what is left once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        discard(out)
         sys.exit(NO_READER)
+    except OSError as error:
+        discard(out)
+        sys.exit(f"modelyard: {cannot_write(error)}")
+
+
+def discard(out: TextIO) -> None:
+    """Drop what is left of the output: the interpreter writes it once more at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+def cannot_write(error: OSError) -> str:
+    """Return what a user is told of a file, or of the standard output, that has no room."""
+    return f"{error.filename or 'standard output'} cannot be written: {error.strerror}"
