@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from modelyard.local.node.process import procfs
 from modelyard.local.node.process.reaper import CONTAINER_MARK
+from modelyard.local.node.process.socket_diag import listening_sockets
 from modelyard.local.node.proxy.addresses import HostPort
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from modelyard.local.node.process.socket_diag import Address
 
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTEN: Final = "0A"
@@ -30,6 +33,8 @@ Sockets = dict[str, HostPort]
 
 def beyond_loopback() -> Sockets:
     """Return all TCP sockets of this machine that listen on an address which is not a loopback one."""
+    with suppress(OSError, AttributeError):  # a kernel without it, and Python elsewhere than on Linux
+        return _beyond_loopback(listening_sockets())
     found: Sockets = {}
     for table in _TABLES:
         with suppress(OSError):
@@ -41,15 +46,18 @@ def listening_beyond_loopback(lines: Iterable[str]) -> Sockets:
     """Return those sockets of lines of /proc/net/tcp or tcp6."""
     fields = (line.split() for line in lines)
     listening = ((row[9], row[1].partition(":")) for row in fields if row[3] == _LISTEN)
-    places = ((inode, _address(host), int(port, 16)) for inode, (host, _, port) in listening)
+    return _beyond_loopback((inode, _address(host), int(port, 16)) for inode, (host, _, port) in listening)
+
+
+def _beyond_loopback(sockets: Iterable[tuple[str, Address, int]]) -> Sockets:
+    places = ((inode, getattr(host, "ipv4_mapped", None) or host, port) for inode, host, port in sockets)
     return {inode: HostPort(str(host), port) for inode, host, port in places if not host.is_loopback}
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _address(text: str) -> Address:
     # The kernel prints each 32 bits as a number, in the byte order of the machine.
     words = [text[start : start + _WORD] for start in range(0, len(text), _WORD)]
-    address = ipaddress.ip_address(b"".join(int(word, 16).to_bytes(4, sys.byteorder) for word in words))
-    return getattr(address, "ipv4_mapped", None) or address
+    return ipaddress.ip_address(b"".join(int(word, 16).to_bytes(4, sys.byteorder) for word in words))
 
 
 def listening_containers(node_mark: str, sockets: Mapping[str, HostPort]) -> dict[str, list[HostPort]]:
