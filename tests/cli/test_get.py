@@ -91,7 +91,7 @@ async def test_a_context_and_a_kubeconfig_are_named_as_for_kubectl(scene: Path) 
     assert ran.code == 0
     wrong = await run("get", *flags[:2], "--context", "none", kubeconfig=None)
     assert wrong.code == 4
-    assert "there is none named 'none'" in wrong.err
+    assert "there is none named 'none' (there is modelyard); choose one with --context, or" in wrong.err
 
 
 def test_its_page_is_listed() -> None:

@@ -148,7 +148,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "get-token"}
         ),
         (config(user={"token": 5}), "users[0].user.token", "Expected `str`"),
         (config() | {"current-context": ""}, "current-context", "is not set"),
-        (config() | {"current-context": "other"}, "contexts", "none named 'other'"),
+        (config() | {"current-context": "other"}, "contexts", "none named 'other' (there is main)"),
         (config(clusters=[]), "clusters", "none named 'main'"),
         (config(users=None), "users", "none named 'main'"),
         ("a: [", "", "is not YAML (line 1)"),

@@ -59,7 +59,8 @@ def explained() -> Iterator[None]:
     try:
         yield
     except ConfigInvalid as error:
-        raise NoCluster(f"{error}; name a kubeconfig with --kubeconfig, or set KUBECONFIG") from error
+        another = "choose one with --context, or" if error.field == "contexts" else "name"
+        raise NoCluster(f"{error}; {another} a kubeconfig with --kubeconfig, or set KUBECONFIG") from error
     except KubeError as error:
         raise _of(error) from error
 

@@ -6,7 +6,7 @@ This is only what the files say; `config` makes a connection of it. What is wron
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -18,6 +18,9 @@ from modelyard.kube.exec_plugin import Command  # noqa: TC001 - msgspec reads th
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+_LISTED: Final = 10
+"""How many names are listed where one is wrong."""
 
 
 class Extension(Struct, frozen=True):
@@ -153,7 +156,9 @@ def _first(
         for index, entry in enumerate(entries(config) or ()):
             if entry.name == name:
                 return entry.value, Place(file, f"{section}[{index}]")
-    raise ConfigInvalid(", ".join(map(str, read)), section, f"there is none named {name!r}")
+    known = ", ".join([entry.name for config in read.values() for entry in entries(config) or ()][:_LISTED])
+    there = f" (there is {known})" if known else ""
+    raise ConfigInvalid(", ".join(map(str, read)), section, f"there is none named {name!r}{there}")
 
 
 def _read(file: Path) -> Kubeconfig:
