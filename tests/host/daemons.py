@@ -53,7 +53,10 @@ class Answer:
 
 
 class Daemon:
-    """One state folder, and the `modelyard host` that runs in it. With `trust` it is called by HTTPS."""
+    """One state folder, and the `modelyard host` that runs in it. With `trust` it is called by HTTPS.
+
+    `open_files` is the soft limit that it starts with; 0: that of this process.
+    """
 
     def __init__(
         self,
@@ -63,8 +66,10 @@ class Daemon:
         makes_token: bool = False,
         address: str = "127.0.0.1",
         port: int = 0,
+        open_files: int = 0,
     ) -> None:
         self.folder, self.address, self._trust = folder, address, trust
+        self._before = ("sh", "-c", f'ulimit -Sn {open_files}; exec "$@"', "sh") if open_files else ()
         self._options = options if makes_token else (f"--token-file={folder / 'token'}", *options)
         self.state = folder / "state"
         self.log = folder / "log"
@@ -88,7 +93,7 @@ class Daemon:
         words = (f"--listen={self.address}:{self.port}", f"--dir={self.state}", f"--allow-root={DATA}")
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "modelyard", "host", *words, *self._options),
+                *(*self._before, sys.executable, "-m", "modelyard", "host", *words, *self._options),
                 stdout=log,
                 stderr=log,
                 # Engines that all use all cores are in each other's way.

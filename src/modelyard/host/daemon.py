@@ -24,6 +24,7 @@ from modelyard.host.memory import MemoryLedger, measure_available, measure_capac
 from modelyard.host.metrics import HostMetrics
 from modelyard.host.model_worker import Machine
 from modelyard.host.models import Models
+from modelyard.host.open_files import raise_open_files
 from modelyard.host.proxy import Proxy
 from modelyard.host.routes import Routes
 from modelyard.host.settings import HostRecord, write_host_record
@@ -48,6 +49,7 @@ class CannotListen(ModelyardError):
 
 async def run_daemon(settings: HostSettings) -> None:
     """Serve until SIGTERM or SIGINT, and return when requests are done and engines have ended."""
+    raise_open_files()
     private_folder(settings.state)
     if settings.token_file is None:
         make_token(settings.token)

@@ -7,6 +7,7 @@ killed.
 from __future__ import annotations
 
 import asyncio
+import errno
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -33,6 +34,7 @@ _END_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _TRIM_SECONDS: Final = 10.0
 _LONGEST_LINE: Final = 500
+_NO_PROGRAM: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.EPERM})
 _ANSWER: Final = aiohttp.ClientTimeout(total=5.0)
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
 
@@ -86,7 +88,10 @@ async def _start(folder: ContainerFolder, launch: Launch) -> Process:
     try:
         return await Process.start(launch, folder.log)
     except OSError as error:
-        raise LoadFailed(Code.ENGINE_MISSING, f"{launch.argv[0]} cannot be started: {error}", is_final=True) from error
+        # A full disk, or too many processes: that may be over at the next try, and no other program would help.
+        is_missing = error.errno in _NO_PROGRAM
+        code = Code.ENGINE_MISSING if is_missing else Code.ENGINE_FAILED
+        raise LoadFailed(code, f"{launch.argv[0]} cannot be started: {error}", is_final=is_missing) from error
 
 
 async def _keep_short(log: Path) -> NoReturn:

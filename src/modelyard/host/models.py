@@ -120,7 +120,7 @@ class Models:
         try:
             # On disk first: what is accepted must outlive a crash.
             self._write((*self._wanted(), worker))
-        except OSError:
+        except Refusal:
             self._machine.ledger.release(worker.id)
             raise
         self._workers[worker.id] = worker
@@ -162,7 +162,11 @@ class Models:
         self._write(self._wanted())
 
     def _write(self, workers: Iterable[ModelWorker]) -> None:
-        self._file.write(Wanted(worker.request, worker.need) for worker in workers)
+        try:
+            self._file.write(Wanted(worker.request, worker.need) for worker in workers)
+        except OSError as error:
+            message = f"the list of models cannot be written ({error}); make room on the disk of this host"
+            raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, Code.NO_SPACE, message) from error
 
     def _start(self, worker: ModelWorker) -> None:
         self._tasks[worker.id] = asyncio.create_task(worker.run())
