@@ -14,7 +14,9 @@ from modelyard.core.hosts import (
     SecretKey,
 )
 from modelyard.core.reasons import Reason
+from modelyard.net.addresses import permitted
 from modelyard.net.hosts.hosts import Hosts
+from modelyard.net.hysteresis import BAD_IN_A_ROW
 from tests.net.askedhosts import Secrets, at, hosts, replying
 from tests.net.certificates import issue, served
 from tests.net.upstream import Names, guard
@@ -107,3 +109,31 @@ async def test_a_name_that_no_longer_resolves_keeps_the_address_from_before():
         asking, check = Hosts(replace(guard(), resolve=resolve), Secrets().read), HostProbe(at(daemon.port))
         answers = [await asking.probe(check) for _ in range(2)]
     assert [answer.value["addresses"] for answer in answers] == [("127.0.0.1",)] * 2
+
+
+def anywhere_here(*lookups: list[str]) -> Hosts:
+    """Return what asks hosts that have these addresses of this machine, one lookup after the other."""
+    names = Names(mac=list(lookups))
+    return Hosts(replace(guard(names), exceptions=permitted(["127.0.0.0/8"])), Secrets().read)
+
+
+async def test_of_several_addresses_the_one_that_answers_is_probed_and_published_while_it_is_there():
+    asking = anywhere_here(["127.0.0.1"], ["127.0.0.0", "127.0.0.1"], ["127.0.0.1", "127.0.0.0"])
+    async with HostDaemon().serving() as daemon:
+        answers = [await asking.probe(HostProbe(at(daemon.port))) for _ in range(3)]
+    assert [answer.value["addresses"] for answer in answers] == [("127.0.0.1",)] * 3
+
+
+async def test_an_address_that_does_not_answer_is_replaced_before_the_host_counts_as_gone():
+    asking = anywhere_here(["127.0.0.0", "127.0.0.1"])
+    async with HostDaemon().serving() as daemon:
+        answers = [await asking.probe(HostProbe(at(daemon.port))) for _ in range(BAD_IN_A_ROW)]
+    assert [answer.ok for answer in answers] == [False, False, True]
+    assert answers[-1].value["addresses"] == ("127.0.0.1",)
+
+
+async def test_an_address_that_changes_is_followed():
+    asking = anywhere_here(["127.0.0.0"], ["127.0.0.1"])
+    async with HostDaemon().serving() as daemon:
+        answers = [await asking.probe(HostProbe(at(daemon.port))) for _ in range(2)]
+    assert [answer.ok for answer in answers] == [False, True]

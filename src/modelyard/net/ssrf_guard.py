@@ -16,6 +16,7 @@ import asyncio
 import socket
 import ssl
 import zlib
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -59,6 +60,8 @@ class Guard(Struct, frozen=True):
     """How long one session may take in all."""
     api_server: str = ""
     """The URL of the API server, which is never dialled, whatever is permitted; empty: it is not known."""
+    only: Mapping[str, str] = {}
+    """The one address at which a host is dialled, by its name; others are dialled at any that answers."""
 
 
 class GuardedSession:
@@ -164,9 +167,11 @@ class _PinnedResolver(AbstractResolver):
         addresses = self._hosts.get(host)
         if not addresses:
             raise OSError("this host has no address")
+        only = self._guard.only.get(host)
         return [
             ResolveResult(hostname=host, host=str(each), port=port, family=family, proto=0, flags=0)
             for each in addresses
+            if only in (None, str(each))
         ]
 
     def open_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:

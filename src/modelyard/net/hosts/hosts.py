@@ -26,7 +26,7 @@ from modelyard.net.addresses import allowed
 from modelyard.net.hosts import inferenced, llamacpp, ollama
 from modelyard.net.hosts.http import HostHttp
 from modelyard.net.hosts.verdicts import HostFailed, failed, trouble
-from modelyard.net.http_exchange import ExchangeFailed
+from modelyard.net.http_exchange import ExchangeFailed, NoAnswer
 from modelyard.net.ssrf_guard import NotAllowed, guarded_session
 from modelyard.net.tls_trust import NoCertificate, authority_context
 
@@ -44,6 +44,8 @@ PROBE_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 10.0
 
 _MOST_REMEMBERED: Final = 4096
+_TURN_AFTER: Final = 2
+"""So many misses in a row: one less than it takes the poller to call a host unreachable."""
 _STEADY: Final = 256 * 1024 * 1024
 
 _log = structlog.get_logger(__name__)
@@ -67,11 +69,17 @@ DIALECTS: Final = {
 
 
 class Hosts:
-    """Talks to hosts. It remembers the last good addresses and the last free memory of each, and nothing else."""
+    """Talks to hosts. It remembers the addresses of each, which of them is used, and the last free memory.
+
+    A name may have several addresses, of one machine or of several. One of them is probed, called and published, and
+    another takes its place when it does not answer: what is said of a host is true of where its requests go.
+    """
 
     def __init__(self, guard: Guard, read_secret: ReadSecret) -> None:
         self._guard, self._read_secret = guard, read_secret
         self._addresses: dict[str, tuple[str, ...]] = {}
+        self._used: dict[str, str] = {}
+        self._missed: dict[str, int] = {}
         self._free: dict[str, int] = {}
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -98,19 +106,24 @@ class Hosts:
     async def _attempt(
         self, host: HostAddress, seconds: float, send: Callable[[HostHttp], Awaitable[Answer]]
     ) -> Answer:
+        name = urlsplit(host.endpoint).hostname or ""
         try:
             async with self._connected(host, seconds) as http:
-                return await send(http)
+                answer = await send(http)
         except HostFailed as failure:
             return failed(failure.problem)
         except ExchangeFailed as failure:
             _log.debug("a host did not answer", endpoint=host.endpoint, detail=failure.detail)
+            if isinstance(failure, NoAnswer):
+                self._miss(name)
             return failed(trouble(failure))
+        self._missed.pop(name, None)
+        return answer
 
     @asynccontextmanager
     async def _connected(self, host: HostAddress, seconds: float) -> AsyncIterator[HostHttp]:
         token = _token(await self._read_secret(host.namespace, host.token)) if host.token else ""
-        guard = replace(self._guard, resolve=self._resolve, tls=await self._tls(host), seconds=seconds)
+        guard = replace(self._guard, resolve=self._resolve, tls=await self._tls(host), seconds=seconds, only=self._used)
         async with guarded_session(guard) as session:
             yield HostHttp(session, host.endpoint, token, host.server_name)
 
@@ -132,13 +145,23 @@ class Hosts:
     async def _resolve(self, name: str, port: int) -> tuple[str, ...]:
         """Return the addresses of a host, or those from before while its name server does not answer."""
         try:
-            found = tuple(sorted(await self._guard.resolve(name, port)))
+            found = tuple(sorted(map(_spelled, await self._guard.resolve(name, port)), key=_worth))
         except OSError:
             if name not in self._addresses:
                 raise
             return self._addresses[name]
         _remember(self._addresses, name, found)
+        if found and self._used.get(name) not in found:
+            _remember(self._used, name, found[0])
         return found
+
+    def _miss(self, name: str) -> None:
+        """Count a request that was not answered, and turn to the next address before the host counts as gone."""
+        known, used = self._addresses.get(name, ()), self._used.get(name)
+        _remember(self._missed, name, self._missed.get(name, 0) + 1)
+        if used in known and self._missed[name] >= _TURN_AFTER:
+            del self._missed[name]
+            self._used[name] = known[(known.index(used) + 1) % len(known)]
 
     def _published(self, host: HostAddress) -> tuple[str, ...]:
         """Return where pods reach a host. An address beside that of the URL has to be allowed as well.
@@ -146,7 +169,8 @@ class Hosts:
         Otherwise a user could have the Service of a model lead to anything that pods of the cluster reach.
         """
         if not host.published:
-            return self._addresses.get(urlsplit(host.endpoint).hostname or "", ())
+            used = self._used.get(urlsplit(host.endpoint).hostname or "")
+            return (used,) if used else ()
         if not allowed(ip_address(host.published), host.published, self._guard.exceptions):
             raise NotAllowed(f"spec.address is {host.published}")
         return (host.published,)
@@ -159,6 +183,16 @@ class Hosts:
         if before is None or abs(report.free - before) >= max(_STEADY, report.total // 32):
             _remember(self._free, host.endpoint, report.free)
         return self._free[host.endpoint]
+
+
+def _spelled(address: str) -> str:
+    return str(ip_address(address))
+
+
+def _worth(address: str) -> tuple[bool, int, int]:
+    """Return the key that sorts the address first that pods reach best: IPv4, and none of this machine alone."""
+    ip = ip_address(address)
+    return (ip.is_loopback or ip.is_link_local, ip.version, int(ip))
 
 
 def _remember(known: dict[str, Any], name: str, value: Any) -> None:
