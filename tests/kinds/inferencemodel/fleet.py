@@ -82,12 +82,12 @@ class Daemon:
             return DIFFERENT
         self.loaded[call.model] = call
         if self.lands and self.models.get(call.model, HostedModel("", ModelState.FAILED)).state is ModelState.FAILED:
-            self.models[call.model] = HostedModel(call.model, self.lands, memory=call.memory)
+            self.models[call.model] = HostedModel(call.model, self.lands, memory=call.memory, owner=call.owner)
         return Answer(True, Reason.ANSWERED, "accepted")
 
     def shows(self, model: str, state: ModelState, progress: int = 0, error: str = "", code: str = "") -> None:
         before = self.models.get(model, HostedModel(model))
-        self.models[model] = HostedModel(model, state, progress, before.memory, error, code)
+        self.models[model] = HostedModel(model, state, progress, before.memory, error, code, before.owner)
 
 
 class Fleet:

@@ -207,6 +207,7 @@ def test_an_object_that_is_deleted_while_its_host_is_down_waits_five_minutes_and
     fleet.daemons["a"].up = False
     fleet.settle(5)
     fleet.delete(INFERENCE_MODEL, "chat")
+    fleet.settle()
     fleet.settle(200, steps=4)
     assert "a does not answer" in fleet.condition("Ready")["message"]
     fleet.settle(101)
@@ -252,6 +253,7 @@ def test_a_host_that_is_deleted_while_it_serves_goes_after_its_replicas(fleet: F
 def test_a_host_that_no_model_can_leave_is_released_after_five_minutes(fleet: Fleet):
     serving(fleet, "a")
     fleet.delete(INFERENCE_HOST, "a")
+    fleet.settle()
     fleet.settle(290)
     assert fleet.condition("DrainBlocked")["reason"] == "DrainBlocked"
     assert "still here: chat" in fleet.condition("Schedulable", "a", INFERENCE_HOST)["message"]

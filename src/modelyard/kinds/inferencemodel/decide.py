@@ -37,7 +37,14 @@ from modelyard.kinds.inferencemodel.life import (
 from modelyard.kinds.inferencemodel.placement import Current, Verdict, Wanted, place
 from modelyard.kinds.inferencemodel.rooms import dead_at, rooms
 from modelyard.kinds.inferencemodel.scene import GRACE_SECONDS, Scene, failure_of, scene_of
-from modelyard.kinds.inferencemodel.settings import next_reload, options_text, reload_of, terms_hash, with_terms
+from modelyard.kinds.inferencemodel.settings import (
+    loaded_with,
+    next_reload,
+    options_text,
+    reload_of,
+    terms_hash,
+    with_terms,
+)
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Object, Seen
@@ -168,8 +175,8 @@ def _new_replica(scene: Scene, name: str) -> Replica:
     host, model = scene.hosts[name], scene.model.spec.model
     entry = host.loaded(model)
     # What InferenceModels have loaded is unloaded in the end, by the last of them; what a person has loaded is not.
-    # That it is listed may be from before our own unload.
-    asked_by_us = entry is not None and entry.owner == scene.owner
+    # That it is listed may be from before our own unload, or its InferenceModel has gone while the host was down.
+    asked_by_us = entry is not None and entry.owner.partition("/")[0] == scene.model.meta.namespace
     ours = entry is None or entry.state is ModelState.FAILED or model in scene.taken(name) or asked_by_us
     spec = scene.model.spec
     assignment = Assignment(
@@ -178,7 +185,7 @@ def _new_replica(scene: Scene, name: str) -> Replica:
         scene.need(),
         timestamp(scene.now),
         ours,
-        options_text(spec.options.of_load),
+        loaded_with(scene, name, entry),
         # A host that has the model already was told other terms, or none.
         terms_hash(spec.terms) if entry is None else "",
     )

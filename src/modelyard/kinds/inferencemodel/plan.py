@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.plan import Plan, RequeueAfter
 from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.endpoints import HEADLESS, endpoints, families, service, slices
+from modelyard.kinds.inferencemodel.life import moment
 from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
 
 if TYPE_CHECKING:
@@ -47,9 +47,11 @@ def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) 
     They go last, so that requests end at endpoints that exist, and before the object does: garbage collection takes
     its time, and what has the name of the Service next would wait for it.
     """
-    since = datetime.fromisoformat(model.meta.deletion_timestamp or seen.now.isoformat())
-    left = LEAVE_SECONDS - (seen.now - since).total_seconds()
-    if left <= 0 or not decision.memory.pending_unloads:
+    pending = decision.memory.pending_unloads
+    # Also by our own clock, which noted the unloads: that of the API server may be far behind it.
+    began = max(moment(one, seen.now) for one in (model.meta.deletion_timestamp or "", *(one.since for one in pending)))
+    left = LEAVE_SECONDS - (seen.now - began).total_seconds()
+    if left <= 0 or not pending:
         return Plan(delete=tuple(one.ref for one in _children(seen) if not one.meta.deleting))
     later = decision.requeue_after
     wanted = slices(model, endpoints(decision, families(seen.one(Owned(SERVICE)))))

@@ -18,11 +18,13 @@ from modelyard.kinds.inferencemodel.api import State
 if TYPE_CHECKING:
     from modelyard.core.checks import Answer
     from modelyard.core.hosts import LoadOptions
+    from modelyard.kinds.inferencehost.api import Loaded
     from modelyard.kinds.inferencemodel.api import Assignment, PendingUnload
     from modelyard.kinds.inferencemodel.life import Replica
     from modelyard.kinds.inferencemodel.scene import Scene
 
 _ON_ITS_WAY: Final = frozenset({State.PENDING, State.DOWNLOADING, State.LOADING})
+_NOT_KNOWN: Final = "not known"
 _LISTED: Final = frozenset({State.DOWNLOADING, State.LOADING, State.READY})
 
 
@@ -33,6 +35,19 @@ def options_text(options: LoadOptions) -> str:
 
 def _spelled(value: str | int) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def loaded_with(scene: Scene, host: str, entry: Loaded | None) -> str:
+    """Return the options with which a model is loaded on a host that is chosen now; None: the host does not have it."""
+    wanted = options_text(scene.model.spec.options.of_load)
+    if entry is None:
+        return wanted
+    for other in scene.others:
+        for one in other.assignments:
+            if (one.host, one.model) == (host, scene.model.spec.model):
+                return one.options
+    # What is left of an InferenceModel that has gone was loaded as that one wanted it.
+    return _NOT_KNOWN if wanted and entry.owner not in ("", scene.owner) else wanted
 
 
 def terms_hash(terms: LoadTerms) -> str:

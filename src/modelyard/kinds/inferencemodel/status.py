@@ -52,7 +52,7 @@ def summarise(
             *warnings(decision, replicas),
             *([failing("ForeignEndpoints", _foreign(model), Truth.TRUE)] if has_foreign_endpoints(model, seen) else []),
             *memory_pressure(decision),
-            *options_ignored(model, decision),
+            *options_ignored(model, seen, decision),
         ),
     )
 
