@@ -15,7 +15,7 @@ SECONDS ?= 600
 ENGINE ?= podman
 IMAGE ?= $(shell PYTHONPATH=src $(PYTHON) -c "from modelyard.core.image import IMAGE; print(IMAGE)")
 
-.PHONY: up test quick soak check format generate docs pictures bench cluster controlplane-path wheels chart image image-name lock clean
+.PHONY: up test quick soak check lint types contracts format generate docs pictures bench cluster controlplane-path wheels chart image image-name lock clean
 
 up: $(READY) ## serve a model on this machine until Ctrl-C: the real API, pods as processes
 	@exec $(BIN)/modelyard up $(ARGS)
@@ -29,10 +29,17 @@ quick: $(READY) ## the inner loop: tests without a cluster, and one life of each
 soak: $(READY) ## random runs of SECONDS each, which print their SEED
 	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) $(ARGS)
 
-check: $(READY) ## lint, types, import contracts
+check: $(READY) ## lint, types, import contracts, side by side
+	@$(MAKE) --no-print-directory -j lint types contracts
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+contracts: $(READY)
 	$(BIN)/lint-imports
 
 format: $(READY)
