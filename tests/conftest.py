@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from modelyard.local.raw_client import RawClient
 
 # The same examples on every run, and no verdict by the clock: a busy machine must not make a test fail.
-settings.register_profile("modelyard", derandomize=True, deadline=None)
+settings.register_profile("modelyard", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("modelyard")
 
