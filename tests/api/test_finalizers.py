@@ -76,7 +76,7 @@ async def until_gone(recorder: Recorder, namespace: str, name: str = "tower") ->
 
 async def until_taken(admin: RawClient, path: str, patch: dict[str, Any]) -> None:
     """Patch again and again, until the API server goes by a definition that allows it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await admin.patch(path, patch)
@@ -97,7 +97,8 @@ async def test_1_the_finalizer_is_stored_before_anything_is_decided_created_or_c
     async with operating(cluster, namespace):
         made = await beacons.create(admin, namespace)
         await HOST.asked("light", made["metadata"]["uid"])
-        first = next(version for version in recorder.history(BEACONS, namespace, "tower") if version.event != "ADDED")
+        await recorder.until(lambda: len(recorder.history(BEACONS, namespace, "tower")) > 1)
+        first = recorder.history(BEACONS, namespace, "tower")[1]
         assert finalizers(first.object) == [names.FINALIZER]
         assert "status" not in first.object
         HOST.gate.set()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from modelyard.core.resources import POD
-from modelyard.kinds.inferenceservice.gpu_queue import WITHIN_SECONDS
 from modelyard.kinds.shared.gpu import MEMORY_LABEL
 from tests.support.mcps import condition
 from tests.support.services import SERVICES, create_model, create_service, shows, status_writes, until_service
@@ -172,17 +171,17 @@ async def _until_position(recorder: Recorder, namespace: str, name: str, place: 
 async def _until_places(recorder: Recorder, namespace: str, **places: int) -> None:
     """Wait until each of these is at its place, all at the same time."""
     settled = {name: shows(phase="WaitingForGPU", queuePosition=place) for name, place in places.items()}
-    async with asyncio.timeout(20 + WITHIN_SECONDS):
-        while not all(check(recorder.now(SERVICES, namespace, name)) for name, check in settled.items()):
-            await asyncio.sleep(0.05)
+    await recorder.until(lambda: all(check(recorder.now(SERVICES, namespace, name)) for name, check in settled.items()))
 
 
 async def _the_only_ready_one(recorder: Recorder, namespace: str, names: list[str]) -> str:
     """Wait until one of them serves. Among equals, the scheduler does not always take the oldest first."""
-    async with asyncio.timeout(30):
-        while not (ready := [name for name in names if shows(phase="Ready")(recorder.now(SERVICES, namespace, name))]):
-            await asyncio.sleep(0.05)
-    (one,) = ready
+
+    def ready() -> list[str]:
+        return [name for name in names if shows(phase="Ready")(recorder.now(SERVICES, namespace, name))]
+
+    await recorder.until(lambda: bool(ready()))
+    (one,) = ready()
     return one
 
 
@@ -193,7 +192,7 @@ def _told(recorder: Recorder) -> Counter[str]:
 
 async def _until_logged(audit_log: Path, namespace: str, recorder: Recorder) -> None:
     """Wait for the audit log, which is a moment behind, to hold as many writes as there were changes, and no more."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while status_writes(audit_log, namespace) != _told(recorder):
             await asyncio.sleep(0.1)
 

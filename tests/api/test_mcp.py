@@ -292,7 +292,7 @@ async def _create_when_allowed(admin: Any, namespace: str, **spec: Any) -> None:
 async def _until_refused(admin: Any, namespace: str, **spec: Any) -> None:
     """Wait until the strict definition is served again: until then, watches of the next test are turned away."""
     path = f"{MCP.resource.path(namespace)}?dryRun=All"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await admin.create(path, mcp(namespace, "refused", **spec))

@@ -84,7 +84,7 @@ async def test_every_right_is_used_and_none_is_missing(
         await _run_a_bot(cluster.controlplane.admin, namespace, recorder)
         await _serve_on_a_host(cluster.controlplane.admin, namespace, recorder)
         with suppress(TimeoutError):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while _unused(await operator.metrics()) != UNUSED:
                     await asyncio.sleep(0.5)  # the Lease is renewed every two seconds
         metrics = await operator.metrics()
@@ -141,7 +141,7 @@ async def _use_everything(cluster: Cluster, namespace: str, recorder: Recorder, 
     await recorder.wait_for(DEPLOYMENT, namespace, "tools", lambda item: bool(item) and item["spec"]["replicas"] == 3)
     await edit(admin, namespace, server={"tls": {"secretName": "absent"}})
     await recorder.wait_for(MCP.resource, namespace, "tools", says("SecretNotFound"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await admin.answers(lease):
             await asyncio.sleep(0.1)
 
@@ -169,7 +169,7 @@ async def _serve_and_stop(admin: RawClient, namespace: str, recorder: Recorder, 
     await create_service(admin, namespace, "talk", modelRef="other", image="simulate.modelyard.dev/hang")
     pod = await until_pod(recorder, namespace, is_held_up, "talk")
     await report_download(admin, pod, state={"running": {}})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while ("get", f"{POD.label}/log") in _unused(await operator.metrics()):
             await asyncio.sleep(0.1)
     await edit_model(admin, namespace, "other", hardware={"accelerator": "metal"})

@@ -144,7 +144,7 @@ def test_a_bad_network_of_hosts_is_refused_before_anything_starts() -> None:
 
 async def test_a_bad_value_of_the_environment_stops_the_process_at_once_and_names_the_variable() -> None:
     process = await modelyard("run", PATH="", KUBECONFIG="/nowhere", MODELYARD_MODEL_CACHE_SIZE="large")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         _, complaint = await process.communicate()
     assert process.returncode == 2
     assert "MODELYARD_MODEL_CACHE_SIZE" in complaint.decode()

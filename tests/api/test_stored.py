@@ -213,7 +213,7 @@ async def _define(admin: RawClient, kind: Kind, schema: Json) -> None:
 async def _until_taken(admin: RawClient, resource: Resource, *, taken: bool) -> None:
     """Wait until the API server takes nonsense, or refuses it again: it serves a changed definition a moment later."""
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "any"}, "spec": {}}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await _is_taken(admin, f"{resource.path('default')}?dryRun=All", body) != taken:
             await asyncio.sleep(0.05)
 

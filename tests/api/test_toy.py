@@ -113,12 +113,12 @@ async def test_a_memory_that_was_forged_is_taken_for_none(
 ) -> None:
     await beacons.create(admin, namespace)
     await admin.patch(f"{beacons.CRDS}/{BEACONS.label}", beacons.definition(beacons.ANYTHING))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await _forged(admin, namespace)).get("status", {}).get("seat") != "front":
             await asyncio.sleep(0.05)
     async with operating(cluster, namespace):
         found = await beacons.until_ready(recorder, namespace)
-    await admin.patch(f"{beacons.CRDS}/{BEACONS.label}", beacons.definition())
+    await beacons.restore(admin)
     assert found["status"]["seat"] == 1
 
 

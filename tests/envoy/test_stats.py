@@ -81,7 +81,7 @@ async def test_a_request_is_an_error_once_however_it_ends(
 async def test_the_time_of_answers_is_told(router: Envoy, session: ClientSession) -> None:
     for pause in (0, 0, 0, 0.3):
         await ask(session, router, stream=True, chunks=1, pause=pause)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (figures := await read(session, router)).within.get(float("inf"), 0) < 4:
             await asyncio.sleep(0.05)
     slowest, middle = figures.quantile(0.99), figures.quantile(0.5)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _CREATES = Match(verbs=frozenset({"create"}), resource="configmaps")
 _WATCHES = Match(verbs=frozenset({"watch"}), resource="configmaps")
-_SECONDS = 30.0
+_SECONDS = 90.0
 
 
 @pytest.fixture

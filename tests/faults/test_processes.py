@@ -49,7 +49,7 @@ async def test_a_restart_writes_nothing(
     asked = mcp_servers.calls[f"tools-service.{namespace}", "initialize"]
     await operator.start()
     await operator.until_ready("leader")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while mcp_servers.calls[f"tools-service.{namespace}", "initialize"] == asked:
             await asyncio.sleep(0.05)
     await create(cluster.controlplane.admin, namespace, "later")

@@ -184,7 +184,7 @@ async def test_a_status_that_has_no_place_is_tried_again_until_it_has(
     rule = proxy.arm(Rule(statuses, Answer(404, "NotFound"), times=FOREVER))
     await proxied.start()
     await create_pair(cluster.controlplane.admin, namespace)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         # More often than anything that happens to its children would make it try.
         while rule.strikes < 8:
             await asyncio.sleep(0.05)

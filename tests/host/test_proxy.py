@@ -45,7 +45,7 @@ async def test_a_piece_arrives_before_the_next_is_made(daemon: Daemon) -> None:
     async with aiohttp.ClientSession() as session:
         body = {"model": YARD, "pieces": 2, "every": 3600}
         async with session.post(f"{daemon.url}/v1/chat/completions", json=body) as response:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 assert b"000000" in await response.content.readany()
     # Its client is gone: the request must not go on for an hour.
     await daemon.until(YARD, lambda entry: entry["inFlight"] == 0)
@@ -54,7 +54,7 @@ async def test_a_piece_arrives_before_the_next_is_made(daemon: Daemon) -> None:
 async def test_the_head_of_an_answer_does_not_wait_for_a_body_that_is_slow(daemon: Daemon) -> None:
     async with aiohttp.ClientSession() as session:
         body = {"model": YARD, "pieces": 1, "wait": 3600}
-        async with asyncio.timeout(30), session.post(f"{daemon.url}/v1/chat/completions", json=body) as response:
+        async with asyncio.timeout(60), session.post(f"{daemon.url}/v1/chat/completions", json=body) as response:
             assert response.headers["X-Engine"] == "stand-in"
     await daemon.until(YARD, lambda entry: entry["inFlight"] == 0)
 

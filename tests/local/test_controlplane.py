@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from modelyard.local.cluster import Cluster
     from tests.conftest import Kubectl
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 _PARENT = """
 import asyncio, json, sys
 from pathlib import Path

@@ -18,7 +18,7 @@ async def _started(log: Path, script: str, grace: float = 10.0) -> Program:
     """Start a shell script, and wait until it says on its first line that it runs."""
     program = Program(["/bin/sh", "-c", script], log, grace)
     await program.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while "running" not in log.read_text():
             await asyncio.sleep(0.01)
     return program
@@ -29,7 +29,7 @@ async def test_a_program_inherits_the_end_of_a_pipe_that_we_hold(tmp_path: Path)
     script = 'echo running; cat "/dev/fd/$MODELYARD_LIFELINE_FD"; echo lifeline ended'
     program = await _started(log, script)
     program._drop_lifeline()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while "lifeline ended" not in log.read_text():
             await asyncio.sleep(0.01)
     await program.stop()
@@ -53,7 +53,7 @@ async def test_a_program_that_ignores_the_request_is_ended(tmp_path: Path) -> No
 
 async def test_a_program_that_died_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     program = await _started(tmp_path / "log", "seq 1 5000; echo running; echo the reason >&2; exit 3")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while program.pid is not None:
             await asyncio.sleep(0.01)
     with pytest.raises(ProcessDied, match=r"sh ended with code 3; [\s\S]*the reason") as caught:

@@ -36,7 +36,7 @@ MCP = ALL[0].resource
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if await holds():
                 return

@@ -50,7 +50,7 @@ async def polling() -> AsyncIterator[tuple[Poller, asyncio.Queue[str]]]:
     poller = Poller({Temperature: thermometer}, woken.put_nowait, lane_of=hash)
     task = asyncio.create_task(poller.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield poller, woken
     finally:
         task.cancel()

@@ -486,7 +486,7 @@ async def test_real_time_works_too() -> None:
     poller = Poller({McpHandshake: ask}, woken.put_nowait, lane_of=hash)
     task = asyncio.create_task(poller.run())
     poller.look("reader", [check("a", every=0.05)])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert [await woken.get(), await woken.get()] == ["reader", "reader"]
     task.cancel()
     with suppress(asyncio.CancelledError):
@@ -500,7 +500,7 @@ async def test_the_system_clock_waits_for_the_event_or_the_time() -> None:
     await clock.wait(event, 0.01)
     assert clock.now() - before >= 0.009
     event.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await clock.wait(event, None)
     assert 0 <= clock.random() < 1
 
@@ -511,7 +511,7 @@ async def test_a_thousand_checks_at_rest_cost_little(world: World) -> None:
     for _ in range(20):
         await world.clock.settle()
     await world.clock.pass_until(1)
-    tasks, before = len(asyncio.all_tasks()), time.process_time()
+    tasks, before = asyncio.all_tasks(), time.process_time()
     await world.clock.pass_until(29.9)
-    assert len(asyncio.all_tasks()) == tasks
+    assert asyncio.all_tasks() <= tasks
     assert time.process_time() - before < 1.0

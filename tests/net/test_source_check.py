@@ -103,7 +103,7 @@ async def test_a_server_without_ranges_is_left_when_the_header_is_complete() -> 
             sent += 65536
             await writer.drain()
 
-    async with scripted(endless) as where, asyncio.timeout(30):
+    async with scripted(endless) as where, asyncio.timeout(60):
         answer = await check_source(check(where(SERVICE)[1]), guard())
     assert answer == good({**WHOLE, "contentLength": 99999999999})
     # What the buffers of two sockets hold, and no more.
@@ -169,7 +169,7 @@ async def test_a_header_without_end_is_not_read() -> None:
             writer.write(token)
             await writer.drain()
 
-    async with scripted(flood) as where, asyncio.timeout(30):
+    async with scripted(flood) as where, asyncio.timeout(60):
         assert await check_source(check(where(SERVICE)[1]), guard()) == good({"etag": "", "contentLength": None})
 
 
@@ -222,7 +222,7 @@ async def test_a_slow_header_ends_with_the_time_limit() -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + YARD[:99])
         await reader.read()
 
-    async with scripted(drip) as where, asyncio.timeout(30):
+    async with scripted(drip) as where, asyncio.timeout(60):
         answer = await check_source(check(where(SERVICE)[1]), guard(seconds=0.3))
     assert (answer.ok, answer.reason) == (False, Reason.UPSTREAM_UNREACHABLE)
 

@@ -288,7 +288,7 @@ async def test_no_redirect_leads_from_https_to_http(tmp_path: Path) -> None:
 
 
 async def asked(script: Script, seconds: float = 10.0) -> ExchangeFailed:
-    async with scripted(script) as where, asyncio.timeout(30):
+    async with scripted(script) as where, asyncio.timeout(60):
         _, port = where(SERVICE)
         return await failing(f"http://files.example:{port}/x?signature=secret", guard(seconds=seconds))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Json = dict[str, Any]
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Page(Struct, frozen=True):

@@ -157,7 +157,7 @@ def test_following_the_same_pods_again_asks_nothing_anew(scene: Scene) -> None:
 async def test_in_the_end_nothing_is_published(scene: Scene) -> None:
     scene.pods = [pod("a")]
     task = asyncio.create_task(scene.figures.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not scene.poller.asked:
             await asyncio.sleep(0)
     scene.poller.answer("a", num_requests_running=2)

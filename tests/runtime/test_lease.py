@@ -48,7 +48,7 @@ async def test_a_candidate_that_was_frozen_while_it_won_asks_again_before_it_lea
     watch = Watch()
     won = frozen_meanwhile(watch, answer(lease(2, "me")))
     async with serving(answer(lease(1, "")), won, answer(lease(3, "me"))) as server, client_of(server) as client:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await Elector(client, KEY, "me", TIMING, watch).acquire()
     assert [asked.method for asked in server.asked] == ["GET", "PUT", "PUT"]
 
@@ -59,7 +59,7 @@ async def test_a_candidate_that_was_frozen_while_it_won_gives_way_to_who_leads_n
     taken = (status(409, "Conflict"), answer(lease(3, "other")))
     async with serving(answer(lease(1, "")), won, *taken) as server, client_of(server) as client:
         acquiring = asyncio.create_task(Elector(client, KEY, "me", TIMING, watch).acquire())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(server.asked) < 4:
                 await asyncio.sleep(0.01)
         assert not acquiring.done()
@@ -73,7 +73,7 @@ async def test_a_leader_that_was_frozen_while_it_renewed_stops_at_once():
     renewed = frozen_meanwhile(watch, answer(lease(3, "me")))
     async with serving(answer(lease(1, "")), answer(lease(2, "me")), renewed) as server, client_of(server) as client:
         elector = Elector(client, KEY, "me", TIMING, watch)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await elector.acquire()
             await elector.renew()
     assert [asked.method for asked in server.asked] == ["GET", "PUT", "PUT"]

@@ -19,6 +19,7 @@ from modelyard.core.resources import CONFIG_MAP, Key
 from modelyard.kube import config
 from modelyard.kube.client import Client
 from modelyard.kube.transport import HttpTransport
+from modelyard.local.raw_client import RawClientError
 from modelyard.manifests import rbac
 from modelyard.manifests.crd import crd
 from modelyard.net.attempts import Attempts
@@ -71,7 +72,7 @@ class Host:
 
     async def asked(self, what: str, beacon: str, times: int = 1) -> None:
         """Wait until it was asked so many times."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.requests[what, beacon] < times:
                 await asyncio.sleep(0.01)
 
@@ -143,6 +144,20 @@ def definition(schema: dict[str, Any] | None = None) -> dict[str, Any]:
     (version,) = crd(BEACON)["spec"]["versions"]
     own = version["schema"]["openAPIV3Schema"]
     return {"spec": {"versions": [{**version, "schema": {"openAPIV3Schema": schema or own}}]}}
+
+
+async def restore(admin: RawClient) -> None:
+    """Give Beacons their own schema again, and wait until it is served: till then, watches are turned away."""
+    await admin.patch(f"{CRDS}/{BEACON.resource.label}", definition())
+    nonsense = {"apiVersion": BEACON.resource.api_version, "kind": BEACON.resource.kind, "metadata": {"name": "any"}}
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await admin.create(f"{BEACON.resource.path('default')}?dryRun=All", {**nonsense, "spec": {"host": 7}})
+            except RawClientError as error:
+                if ": 422 " in str(error):
+                    return
+            await asyncio.sleep(0.05)
 
 
 async def install_flags(admin: RawClient) -> None:

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from tests.support.calls import Call, Match
 
+_STRUCK_SECONDS = 90.0
+
 
 class Cut(Struct, frozen=True):
     """The connection breaks: before the request reaches the server, or after the server has carried it out."""
@@ -102,7 +104,10 @@ class Armed:
         self.strikes += 1
         self._struck.set()
 
-    async def struck(self, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the bound of a test, not of a call
+    async def struck(self) -> None:
         """Wait until it has struck for the first time."""
-        async with asyncio.timeout(timeout):
-            await self._struck.wait()
+        try:
+            async with asyncio.timeout(_STRUCK_SECONDS):
+                await self._struck.wait()
+        except TimeoutError:
+            raise AssertionError(f"{self.rule} has not struck; {self.fitting} calls were such as it is for") from None

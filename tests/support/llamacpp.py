@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 LAUNCHER = (sys.executable, "-m", "modelyard.local.llama_server")
-SECONDS = 30.0
+SECONDS = 90.0
 
 _IMAGE_STARTS = "/app/llama-server"
 

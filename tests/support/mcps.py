@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 IMAGE = "example.com/tools:1"
-_LOGGED_SECONDS = 20.0
+_LOGGED_SECONDS = 30.0
 
 
 def mcp(namespace: str, name: str = "tools", **spec: Any) -> Json:

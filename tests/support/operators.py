@@ -21,13 +21,14 @@ from modelyard.local.ports import free_ports
 from tests.support import operator_main
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from multiprocessing.context import ForkServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "modelyard-system"
 USER = "system:serviceaccount:modelyard-system:modelyard"
 
+_SECONDS = 120.0
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([operator_main.__name__])
 
@@ -70,24 +71,27 @@ class OperatorProcess:
         self._signal(signal.SIGCONT)
 
     async def died(self) -> None:
-        await self._ended(30)
+        await self._ended()
 
     async def stop(self) -> int:
         """Ask it to stop, and return how it ended."""
         assert self._process
         self._process.terminate()
-        return await self._ended(20)
+        return await self._ended()
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process
         assert self._process.pid
         os.kill(self._process.pid, number)
 
-    async def _ended(self, seconds: float) -> int:
+    async def _ended(self) -> int:
         assert self._process
-        async with asyncio.timeout(seconds):
-            while self._process.exitcode is None:
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                while self._process.exitcode is None:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"it does not end; its log does: {self.log.read_text()[-8000:]}") from None
         return self._process.exitcode
 
     async def readyz(self) -> tuple[int, str]:
@@ -99,21 +103,23 @@ class OperatorProcess:
 
     async def until_ready(self, *words: str) -> str:
         """Wait until it is ready and its words contain these."""
-        async with asyncio.timeout(60):
-            while True:
-                status, text = await self.readyz()
-                if status == 200 and all(word in text for word in words):
-                    return text
-                await asyncio.sleep(0.05)
+        return await self._until_said(words, lambda status: status == 200)
 
     async def until_it_says(self, *words: str) -> str:
         """Wait until its readiness text contains these words, ready or not."""
-        async with asyncio.timeout(60):
-            while True:
-                _, text = await self.readyz()
-                if all(word in text for word in words):
-                    return text
-                await asyncio.sleep(0.05)
+        return await self._until_said(words, lambda _: True)
+
+    async def _until_said(self, words: tuple[str, ...], accepts: Callable[[int], bool]) -> str:
+        status, text = 0, ""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                while not (accepts(status) and text and all(word in text for word in words)):
+                    await asyncio.sleep(0.05)
+                    status, text = await self.readyz()
+        except TimeoutError:
+            wanted, log = " and ".join(words), self.log.read_text()[-8000:] if self.log.exists() else "nothing"
+            raise AssertionError(f"it never says {wanted}, but {status} {text}; its log ends: {log}") from None
+        return text
 
     def assert_no_bug(self) -> None:
         text = self.log.read_text()

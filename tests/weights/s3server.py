@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MODULE = Path(__file__).resolve().parents[1] / "servers" / "versitygw"
 PACKAGE = "github.com/versity/versitygw/cmd/versitygw"
 BUCKET, ACCESS, SECRET = "models", "hidden-access", "hidden-secret"
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 class S3Server(Struct, frozen=True):

@@ -134,7 +134,7 @@ async def test_pods_get_the_gpus_that_they_ask_for(
 
 async def _logged(yard: Yard, pod: dict[str, Any], text: str) -> None:
     log = yard.folder(pod) / "containers" / "c0" / "log"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (log.exists() and log.read_text() == text):
             await asyncio.sleep(0.02)
 

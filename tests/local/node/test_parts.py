@@ -178,7 +178,7 @@ async def test_a_copy_of_a_state_folder_ends_no_process_of_the_original(tmp_path
     reap(copy)
     assert runs(process.pid)
     reap(original)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await process.wait() == -signal.SIGKILL
 
 
@@ -187,7 +187,7 @@ async def test_processes_are_known_by_birth_children_memory_and_variables() -> N
     pipe = asyncio.subprocess.PIPE
     mark = f"MARK_{os.getpid()}"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdin=pipe, env={mark: "1"})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(list(procfs.tree(process.pid))) < 2:
             await asyncio.sleep(0.02)
     tree = set(procfs.tree(process.pid))

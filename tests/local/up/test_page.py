@@ -11,7 +11,7 @@ from modelyard.local.up.page import Page
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 
 
 async def test_a_page_that_cannot_be_started_is_tried_again_and_ends_nothing_else(tmp_path: Path) -> None:

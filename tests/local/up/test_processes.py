@@ -18,7 +18,7 @@ from tests.local.node.yard import runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 
 
 @pytest.mark.parametrize(

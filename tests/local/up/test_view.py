@@ -22,7 +22,7 @@ async def test_what_was_applied_is_waited_for_until_the_watch_has_shown_it() -> 
         done, _ = await asyncio.wait([waiting], timeout=0.05)
         assert not done
         view._stores[SERVICE].upsert(stored("old" if revision == 6 else "new", revision))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await waiting
 
 
@@ -30,5 +30,5 @@ async def test_what_was_applied_and_deleted_at_once_is_not_waited_for() -> None:
     view = View(dict)
     view._stores[SERVICE].replace([], 6)
     view._stores[SERVICE].remove(stored("gone", 8))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await view.has_seen([stored("gone", 7)])

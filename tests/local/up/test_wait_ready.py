@@ -24,7 +24,7 @@ CHAT = "http://yard.default.svc.cluster.local:8080/v1/chat/completions"
 
 async def test_files_without_any_of_our_kinds_are_settled_at_once() -> None:
     view, screen = View(dict), Screen(Console(file=io.StringIO()))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await wait_ready(ServiceProxy(PodAddresses()), view, screen) == []
 
 
@@ -54,7 +54,7 @@ async def test_the_first_service_that_answers_is_told_while_another_is_still_on_
     view = View(lambda: {Key("default", "yard"): {8080: place}})
     ready = [{"type": "Ready", "status": "True", "reason": "InferenceReady", "message": ""}]
     view._stores[SERVICE].replace([stored("big", 1), stored("yard", 2)], 2)
-    async with server, asyncio.timeout(30):
+    async with server, asyncio.timeout(60):
         telling = asyncio.create_task(first_answer(view))
         view._stores[SERVICE].upsert(stored("yard", 3, observedGeneration=1, endpoint=CHAT, conditions=ready))
         assert (await telling).name == "yard"

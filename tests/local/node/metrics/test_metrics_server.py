@@ -86,7 +86,7 @@ async def test_top_shows_what_pods_and_the_node_use(machine: Machine) -> None:
     await asyncio.sleep(2)
     pods = await machine.top("pods")
     # Other programs of this machine may take a part of the CPU.
-    assert 100 < _millicores(pods["busy"][0]) < 1150
+    assert 50 < _millicores(pods["busy"][0]) < 1150
     assert _millicores(pods["idle"][0]) < 50
     assert pods["idle"][1].endswith("Mi")
     code, output, _ = await machine.kubectl("top", "pod", "busy", "--containers", "--no-headers")

@@ -191,7 +191,7 @@ async def test_files_of_a_volume_follow_their_source(cluster: Cluster, namespace
         file = yard.folder(created) / "volumes" / "config" / "colour"
         assert (file.read_text(), file.stat().st_mode & 0o777) == ("green", 0o700)
         await yard.admin.patch(f"{yard.path}/configmaps/config", {"data": {"colour": None, "shape": "round"}})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (file.parent / "shape").exists() or file.exists():
                 await asyncio.sleep(0.02)
 

@@ -33,7 +33,7 @@ async def test_a_process_that_cannot_be_remembered_does_not_run_on(tmp_path: Pat
         worker = ContainerWorker(
             Container("main"), "Always", lambda: _ready(prepared), folder, 1, ContainerCallbacks(lambda: None, print)
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             ended = await worker._run_process(prepared)
     assert isinstance(ended, Terminated)
     assert (ended.reason, "cannot be started" in ended.message) == ("StartError", True)

@@ -184,7 +184,7 @@ async def test_a_deleted_pod_is_asked_to_end_and_then_gone(yard: Yard) -> None:
         await yard.delete()
         await yard.gone()
         assert log.read() == "running\nasked\n"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while yard.folder(created).exists():
             await asyncio.sleep(0.02)
 
@@ -196,7 +196,7 @@ async def test_a_process_that_does_not_end_is_killed_after_its_grace(yard: Yard)
     await yard.ready()
     await yard.delete()
     await yard.gone()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runs(pid):
             await asyncio.sleep(0.02)
 
@@ -206,7 +206,7 @@ async def test_a_forced_deletion_ends_the_process_too(yard: Yard) -> None:
     pid = await _first_line(yard, created)
     await yard.ready()
     await yard.delete("pod?gracePeriodSeconds=0")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runs(pid):
             await asyncio.sleep(0.02)
 
@@ -216,7 +216,7 @@ async def test_children_of_a_process_end_with_it_even_in_a_session_of_their_own(
     created = await yard.start(shell(script), restartPolicy="Never")
     await yard.over()
     near, far = yard.log(created).split()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runs(near) or runs(far):
             await asyncio.sleep(0.02)
 
@@ -310,7 +310,7 @@ async def test_a_double_dollar_stands_for_one_as_in_any_cluster(yard: Yard) -> N
 
 async def _first_line(yard: Yard, pod: dict[str, object]) -> str:
     log = yard.folder(pod) / "containers" / "c0" / "log"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (log.exists() and "\n" in log.read_text()):
             await asyncio.sleep(0.02)
     return log.read_text().splitlines()[0]

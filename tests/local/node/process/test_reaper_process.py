@@ -49,7 +49,7 @@ async def _node(cluster: Cluster, yard: Yard) -> AsyncIterator[asyncio.subproces
 
 
 async def _all_ended(yard: Yard) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while list(pids_with(mark(yard.state))):
             await asyncio.sleep(0.02)
 
@@ -66,7 +66,7 @@ async def test_nothing_runs_on_after_a_node_was_killed(cluster: Cluster, yard: Y
     async with _node(cluster, yard) as node:
         # One process with a child, one with a child in a session of its own, which no group reaches.
         await yard.start(shell("sleep 600 & exec sleep 600"), shell("setsid sleep 600 & exec sleep 600"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(list(pids_with(mark(yard.state)))) < 4:
                 await asyncio.sleep(0.02)
         node.kill()
@@ -127,7 +127,7 @@ async def test_a_pod_deleted_while_there_was_no_node_is_gone_with_the_next(clust
     await yard.delete()
     async with _node(cluster, yard):
         await yard.gone()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while yard.folder(created).exists():
                 await asyncio.sleep(0.02)
 
@@ -163,7 +163,7 @@ async def test_a_reaper_process_that_cannot_be_replaced_at_once_is_tried_again(t
         assert first
         respawning = asyncio.create_task(reaper.respawn())
         first.kill()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while reaper._process is first:
                 await asyncio.sleep(0.01)
                 assert not respawning.done()
@@ -211,7 +211,7 @@ async def test_a_killed_api_server_changes_nothing_for_running_pods(cluster: Clu
 
 async def _reaper_of(node: int, other_than: int) -> int:
     """Return the reaper process of a node, once there is another one than this."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             for child in Path(f"/proc/{node}/task/{node}/children").read_text().split():
                 with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended

@@ -49,7 +49,7 @@ async def _connected(answers: Answers) -> AsyncIterator[tuple[Forwarder, asyncio
 
 
 async def _until_awaited(forward: Forwarder, *, awaited: bool, quiet: float = _AT_ONCE) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while forward.awaits(_POD, quiet) is not awaited:
             await asyncio.sleep(0.01)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 _MIB = 2**20
 
 
