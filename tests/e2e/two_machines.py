@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modelyard.host.join import Joining, manifests
-from tests.e2e.yards import Yard, ask, condition, is_ready, manifest, model, running_yard, service
+from tests.e2e.yards import Yard, condition, is_ready, manifest, model, running_yard, service
 from tests.host.daemons import TOKEN, running
 from tests.support.own_network import bring_up
 
@@ -38,8 +38,7 @@ async def see(yard: Yard) -> None:
     served = await yard.until(is_ready, "inferenceservice", "yard")
     assert served["status"]["readyReplicas"] == 1
     assert (await yard.pods("yard")) == []
-    said = await ask(await yard.url("yard"), "Which model are you?", model="yard")
-    assert said.startswith("I am Yard, ")
+    await yard.answer_as("yard", await yard.url("yard"), model="yard")
     assert (await yard.answer_at_door("yard")).startswith("I am Yard, ")
     stranger = await yard.until(lambda body: condition(body, "Reachable"), "inferencehost", "stranger")
     told = condition(stranger, "Reachable")

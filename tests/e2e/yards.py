@@ -210,11 +210,11 @@ class Yard:
         """Ask a service until it answers: who is ready is not reached before Kubernetes has told everybody."""
         return await _until_answered(lambda: self.ask(name))
 
-    async def answer_as(self, name: str, url: str) -> None:
+    async def answer_as(self, name: str, url: str, **more: Any) -> None:
         """Ask at an address until one of our models answers: the last pod of another one leaves a moment later."""
 
         async def named() -> str:
-            said = await ask(url, "Which model are you?")
+            said = await ask(url, "Which model are you?", **more)
             assert said.startswith(NAMED[name]), said
             return said
 
