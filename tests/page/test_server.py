@@ -262,7 +262,7 @@ async def test_rows_that_may_be_old_are_told_until_their_watch_is_back(
 
 async def until_told(visitor: Visitor, holds: Callable[[Json], Any]) -> Json:
     """Follow the stream until something holds of an update, and return it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for update in visitor.updates():
             if holds(update):
                 return update
