@@ -31,6 +31,7 @@ ANNOTATION_KEY: Final = rf"^((?i:{_SUBDOMAIN})/)?{_NAME}$"
 LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 OBJECT_NAME: Final = rf"^({_SUBDOMAIN})?$"
 IMAGE: Final = rf"^({_REFERENCE})?$"
+HOST_NAME: Final = rf"^((\*\.)?{_SUBDOMAIN})?$"
 HTTP_URL: Final = rf"^(https?://{_HOST}{_PORT}([/?#][^\s,]*)?)?$"
 
 _KEYS: Final = (
@@ -43,6 +44,7 @@ REMEDIES: Final = {
     LABEL_VALUE: "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
     OBJECT_NAME: "must be the name of an object: a-z, 0-9, '-' and '.', beginning and ending with a letter or digit",
     IMAGE: "must be an image such as ghcr.io/org/name:tag: lower case, no spaces, at most one tag and one digest",
+    HOST_NAME: "must be a host name such as api.example.com or *.example.com: a-z, 0-9, '-' and '.', and no final dot",
     HTTP_URL: "must be a URL such as http://host:8080/path: http or https, without spaces, commas or credentials",
 }
 """What must hold, in words, of what each pattern is about."""
@@ -60,5 +62,7 @@ ObjectName = Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)]
 """The name of an object in the cluster; empty: none."""
 Image = Annotated[str, Meta(pattern=IMAGE, max_length=1024)]
 """A container image; empty: none."""
+HostName = Annotated[str, Meta(pattern=HOST_NAME, max_length=253)]
+"""A name under which clients reach a server, perhaps with a star for its first part; empty: none."""
 HttpUrl = Annotated[str, Meta(pattern=HTTP_URL, max_length=2048)]
 """A URL that a program in a pod is told. Credentials belong into Secrets, and commas separate URLs; empty: none."""

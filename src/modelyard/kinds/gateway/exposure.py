@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from modelyard.core.pod_fields import Annotations, ObjectName
+from modelyard.core.pod_fields import Annotations, HostName, ObjectName
 
-_HOST: Final = r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-
-Host = Annotated[str, Meta(max_length=253, pattern=f"^{_HOST}$")]
+Host = Annotated[HostName, Meta(min_length=1)]
 Issuer = Annotated[str, Meta(max_length=253)]
 
 
@@ -64,9 +62,7 @@ class IngressBlock(Struct, frozen=True, rename="camel"):
     """An Ingress that leads to the gateway."""
 
     enabled: Annotated[bool, Meta(description="Whether there is one.")] = False
-    host: Annotated[
-        str, Meta(description="A host name for all paths, in place of hosts.", max_length=253, pattern=f"^({_HOST})?$")
-    ] = ""
+    host: Annotated[HostName, Meta(description="A host name for all paths, in place of hosts.")] = ""
     class_name: Annotated[ObjectName, Meta(description="Its class.", min_length=1)] = "nginx"
     annotations: Annotated[Annotations, Meta(description="Its annotations. They win over ours.", max_length=64)] = {}
     hosts: Annotated[tuple[IngressHost, ...], Meta(description="Host names and their paths.", max_length=64)] = ()

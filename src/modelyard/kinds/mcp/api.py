@@ -11,7 +11,7 @@ from modelyard.core.embedded import (
     EnvFromSource,
     EnvVar,
 )
-from modelyard.core.pod_fields import Image
+from modelyard.core.pod_fields import Image, ObjectName
 from modelyard.core.quantities import DURATION_PATTERN, seconds
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
@@ -28,12 +28,7 @@ class Tls(Struct, frozen=True, rename="camel"):
     """Serve HTTPS with a certificate from a Secret."""
 
     secret_name: Annotated[
-        str,
-        Meta(
-            description="The Secret that holds tls.crt and tls.key. Required while enabled.",
-            max_length=253,
-            pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
-        ),
+        ObjectName, Meta(description="The Secret that holds tls.crt and tls.key. Required while enabled.")
     ] = ""
     enabled: Annotated[bool, Meta(description="Whether the server speaks HTTPS.")] = True
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Problem, Truth, stored_condition
+from modelyard.core.pod_fields import ObjectName
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import SECRET, Resource
 from modelyard.kinds.contract import Named
 from modelyard.kinds.shared.config_refs import ConfigRef
-from modelyard.kinds.shared.service_refs import NAME_PATTERN
 
 if TYPE_CHECKING:
     from modelyard.kinds.contract import Seen
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 class GatewayRef(Struct, frozen=True, rename="camel"):
     """A Gateway of the same namespace."""
 
-    name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
+    name: Annotated[ObjectName, Meta(description="Its name.", min_length=1)]
 
 
 class ResolvedGateway(Struct, frozen=True):

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from modelyard.core import names
 from modelyard.core.conditions import Problem, Truth, stored_condition
+from modelyard.core.pod_fields import ObjectName
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Named
 from modelyard.kinds.inferencemodel.api import PORT as INFERENCE_MODEL_PORT
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 
 SERVICE_PORT: Final = 8080
 """The port of the Service of an InferenceService that names none."""
-NAME_PATTERN: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
 
 class ServiceRef(Struct, frozen=True, rename="camel"):
     """An object of the same namespace that serves a model."""
 
-    name: Annotated[str, Meta(description="Its name.", min_length=1, max_length=253, pattern=NAME_PATTERN)]
+    name: Annotated[ObjectName, Meta(description="Its name.", min_length=1)]
     kind: Annotated[
         Literal["InferenceService", "InferenceModel", "ModelDeployment", "ZerfooInferenceService"],
         Meta(description="Its kind."),
