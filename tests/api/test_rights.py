@@ -191,7 +191,8 @@ async def _deploy_and_decommission(admin: RawClient, namespace: str, recorder: R
     await recorder.wait_for_later(
         edited, VOLUME_CLAIM, lambda item: item["metadata"]["labels"]["modeldeployment"] == name
     )
-    deprecated = await modeldeployments.edit(admin, namespace, name, deprecated=True, drain={"timeoutSeconds": 0})
+    at_once = {"timeoutSeconds": 0, "delaySeconds": 0}
+    deprecated = await modeldeployments.edit(admin, namespace, name, deprecated=True, drain=at_once)
     await modeldeployments.until(recorder, namespace, deprecated, name=name, phase="Decommissioned")
 
 

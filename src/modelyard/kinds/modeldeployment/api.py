@@ -92,7 +92,7 @@ class DrainSettings(Struct, frozen=True, rename="camel"):
     """How requests in progress are treated before pods stop for good."""
 
     timeout_seconds: Annotated[
-        int, Meta(description="How long they get to end; after that they are cut.", ge=0, le=86400)
+        int, Meta(description="How long they get to end, after delaySeconds; then they are cut.", ge=0, le=86400)
     ] = 300
     delay_seconds: Annotated[
         int, Meta(description="How long clients get to notice, before the servers are asked.", ge=0, le=3600)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Ref
     from modelyard.kinds.contract import Object, Seen
-    from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
+    from modelyard.kinds.modeldeployment.api import DrainSettings, ModelDeploymentSpec
 
 SERVERS: Final = Owned(POD, naming.SERVER)
 
@@ -124,11 +124,16 @@ def _result(md: Object[ModelDeploymentSpec], seen: Seen, elapsed: float) -> Drai
     pods = _running(seen)
     if not pods:
         return DrainResult.IDLE
-    if elapsed >= md.spec.drain.timeout_seconds:
+    if elapsed >= _end(md.spec.drain):
         return DrainResult.TIMED_OUT
     answers = [seen.answer(read) for read in checks(md, seen)]
     idle = [answer for answer in answers if answer and answer.ok and answer.value.get(BUSY) is False]
     return DrainResult.IDLE if len(idle) == len(pods) else None
+
+
+def _end(limits: DrainSettings) -> int:
+    """Return after how many seconds a drain ends in any case: the servers are asked for all of the timeout."""
+    return limits.delay_seconds + limits.timeout_seconds
 
 
 def is_unreadable(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
@@ -144,7 +149,7 @@ def requeue_after(md: Object[ModelDeploymentSpec], seen: Seen, memory: Memory) -
     elapsed, limits = seconds_since(memory.drain_started_at, seen.now), md.spec.drain
     if md.memory.drain_started_at is None:
         return RequeueAfter(float(limits.delay_seconds), "clients get time to notice that the model is gone")
-    left = [limit - elapsed for limit in (limits.delay_seconds, limits.timeout_seconds) if limit > elapsed]
+    left = [limit - elapsed for limit in (limits.delay_seconds, _end(limits)) if limit > elapsed]
     return RequeueAfter(min(left, default=0.0), "requests in progress get time to end")
 
 
