@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("standing_operator")
 
 SHORT = {"timeoutSeconds": 3, "delaySeconds": 0}
 LONG = {"timeoutSeconds": 600, "delaySeconds": 0}
+AT_ONCE = {"timeoutSeconds": 0, "delaySeconds": 0}
 OPEN = {"app.kubernetes.io/component": "server", "modeldeployment": "chat"}
 
 
@@ -64,6 +65,27 @@ async def test_taken_back_half_way_it_serves_again_without_a_new_pod(
     assert _servers(recorder) == pods
 
 
+async def test_taken_back_while_its_pods_stop_it_serves_again(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace, drain=AT_ONCE)
+    await until_running(recorder, namespace)
+    (pod,) = _servers(recorder)
+    await admin.patch(POD.path(namespace, pod), {"metadata": {"finalizers": ["example.com/slow"]}})
+    draining = await edit(admin, namespace, deprecated=True)
+    await recorder.wait_for(DEPLOYMENT, namespace, "chat", _is_stopped)
+    # As an autoscaler of the user would.
+    path = f"{DEPLOYMENT.path(namespace, 'chat')}?fieldManager=autoscaler"
+    scaled = await admin.patch(path, {"spec": {"replicas": 1}})
+    await recorder.wait_for_later(scaled, DEPLOYMENT, _is_stopped)
+    await until(recorder, namespace, after=draining, phase="Draining", drainResult="TimedOut")
+    await until_running(recorder, namespace, after=await edit(admin, namespace, deprecated=False), readyPods=1)
+    assert _selector(await admin.get(SERVICE.path(namespace, "chat"))) == OPEN
+    assert recorder.created(DEPLOYMENT) == {"chat": 1}
+    await admin.patch(POD.path(namespace, pod), {"metadata": {"finalizers": None}})
+
+
 async def test_deprecated_while_it_downloads_nothing_is_deployed(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
@@ -89,6 +111,23 @@ async def test_deleted_it_waits_for_its_requests_and_then_goes(
     assert phases(recorder, namespace)[-1] == "Draining"
 
 
+async def test_deleted_while_it_downloads_or_is_drained_it_goes_with_all_its_children(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace, drain=SHORT)
+    await until_running(recorder, namespace)
+    await create(admin, namespace, "fetching", nodeSelector={"no": "node"})
+    await until(recorder, namespace, name="fetching", phase="Pending")
+    await until(recorder, namespace, after=await edit(admin, namespace, deprecated=True), phase="Draining")
+    for name in ("fetching", "chat"):
+        await admin.delete(RESOURCE.path(namespace, name))
+        await recorder.wait_for(RESOURCE, namespace, name, lambda item: item is None)
+    for resource in (DEPLOYMENT, SERVICE, JOB, POD, VOLUME_CLAIM):
+        for name in recorder.created(resource):
+            await recorder.wait_for(resource, namespace, name, lambda item: item is None)
+
+
 async def test_a_claim_that_is_retained_outlives_its_object_and_serves_the_next(
     cluster: Cluster, namespace: str, recorder: Recorder
 ) -> None:
@@ -112,6 +151,10 @@ async def test_it_does_not_hold_up_a_namespace_that_is_deleted(
     await until_running(recorder, namespace)
     await admin.delete(f"/api/v1/namespaces/{namespace}")
     await recorder.wait_for(RESOURCE, namespace, "chat", lambda item: item is None, 60.0)
+
+
+def _is_stopped(deployment: Any) -> bool:
+    return bool(deployment) and deployment["spec"]["replicas"] == 0
 
 
 def _selector(service: Any) -> Any:

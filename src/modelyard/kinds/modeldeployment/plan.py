@@ -70,7 +70,8 @@ def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step
     served = decision.served
     # In the step before, the Deployment is left exactly as it is: a drain that is taken back must restart nothing.
     stops = step is Step.STOPPING and drain.is_scaled_up(seen)
-    stopped = (server.deployment(served, seen, Replicas(0)),) if stops and served else ()
+    # Fixed: one more pod, by another autoscaler or a late write of ours, and the drain would never end.
+    stopped = (server.deployment(served, seen, Replicas(0, fixed=True)),) if stops and served else ()
     # One that does not tell its version cannot be planned: scaled down with another template, it would start new pods.
     unknown = servers if stops and not served else ()
     return Plan(
