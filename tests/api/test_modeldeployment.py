@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,9 @@ NINE_WRITES = {
 """The finalizer, four children, and four phases that users see."""
 DRY = f"{RESOURCE.path('default')}?dryRun=All"
 HASH = "0" * 64
+OTHER = "https://models.invalid/other.gguf"
+OTHER_JOB = "chat-download-d2c95f9b"
+"""The Job that fetches it."""
 
 
 @pytest.mark.quick
@@ -106,9 +110,9 @@ async def test_another_source_is_served_once_its_own_job_is_complete(
     admin = cluster.controlplane.admin
     await create(admin, namespace)
     await until_running(recorder, namespace)
-    edited = await edit(admin, namespace, modelSource="https://models.invalid/other.gguf")
+    edited = await edit(admin, namespace, modelSource=OTHER)
     found = await until_running(recorder, namespace, after=edited)
-    assert found["status"]["servedSource"] == "https://models.invalid/other.gguf"
+    assert found["status"]["servedSource"] == OTHER
     assert len(recorder.created(JOB)) == 2
     history = [version.status for version in recorder.history(RESOURCE, namespace, "chat") if version.status]
     first = next(number for number, status in enumerate(history) if status["phase"] == "Running")
@@ -125,6 +129,48 @@ async def test_a_job_that_is_removed_after_its_success_is_not_run_again(
     await recorder.wait_for(JOB, namespace, JOB_NAME, lambda item: item is None)
     await until_running(recorder, namespace, after=await edit(admin, namespace, replicas=2), readyPods=2)
     assert recorder.created(JOB) == {JOB_NAME: 1}
+
+
+async def test_of_several_changes_of_the_source_the_last_one_counts(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace)
+    await until_running(recorder, namespace)
+    for last in ("https://models.invalid/third.gguf", SOURCE):
+        await edit(admin, namespace, modelSource="https://models.invalid/second.gguf")
+        found = await until_running(recorder, namespace, after=await edit(admin, namespace, modelSource=last))
+        assert found["status"]["servedSource"] == found["status"]["weights"]["source"] == last
+        # A pod of a download that was given up has to be gone, or it might remove weights.
+        await recorder.until(lambda: len(_alive(recorder, JOB)) <= 1)
+
+
+async def test_a_download_removes_nothing_from_a_claim_that_another_object_has_come_to_use(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace)
+    await until_running(recorder, namespace)
+    await edit(admin, namespace, modelSource=OTHER, nodeSelector={"no": "node"})
+    await recorder.wait_for(JOB, namespace, OTHER_JOB, lambda item: item is not None and _prunes(item))
+    await create(admin, namespace, "second", replicas=0, storage={"existingClaim": "chat-weights"})
+    await recorder.wait_for(JOB, namespace, OTHER_JOB, lambda item: item is not None and not _prunes(item))
+    await recorder.wait_for(RESOURCE, namespace, "second", says("ScaledToZero"))
+
+
+async def test_a_job_and_a_claim_that_are_deleted_half_way_are_made_again(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create(admin, namespace, nodeSelector={"no": "node"})
+    for resource, name in ((JOB, JOB_NAME), (VOLUME_CLAIM, "chat-weights")):
+        first = await recorder.wait_for(resource, namespace, name, lambda item: item is not None)
+        assert first
+        await admin.delete(f"{resource.path(namespace, name)}?propagationPolicy=Background")
+        await recorder.wait_for_later(first, resource, partial(_is_another, first))
+    found = await until_running(recorder, namespace, after=await edit(admin, namespace, nodeSelector=None))
+    claim = await admin.get(VOLUME_CLAIM.path(namespace, "chat-weights"))
+    assert found["status"]["weights"]["claimUid"] == claim["metadata"]["uid"]
 
 
 async def test_a_secret_that_comes_later_lets_it_proceed(cluster: Cluster, namespace: str, recorder: Recorder) -> None:
@@ -249,6 +295,14 @@ async def test_what_a_claim_cannot_change_is_refused(cluster: Cluster, namespace
     await create(admin, namespace, "kept", storage={"size": "10Gi", "retain": True})
     with pytest.raises(RawClientError, match="enlarge the claim <name>-weights itself"):
         await admin.patch(RESOURCE.path(namespace, "kept"), {"spec": {"storage": {"size": "11Gi"}}})
+
+
+def _is_another(first: dict[str, Any], item: dict[str, Any]) -> bool:
+    return bool(item["metadata"]["uid"] != first["metadata"]["uid"])
+
+
+def _prunes(job: dict[str, Any]) -> bool:
+    return "--prune-except" in job["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def _alive(recorder: Recorder, resource: Any) -> set[str]:

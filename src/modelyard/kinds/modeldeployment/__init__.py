@@ -4,6 +4,7 @@ from modelyard.core.checks.engine_load import EngineLoad
 from modelyard.core.checks.log_tail import LogTail
 from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, JOB, POD, SECRET, SERVICE, VOLUME_CLAIM
 from modelyard.kinds.contract import Kind
+from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.modeldeployment import api, decide, drain, plan, reads, rules, status
 from modelyard.kinds.shared import autoscale
 
@@ -17,7 +18,7 @@ MODEL_DEPLOYMENT = Kind(
     plan=plan.plan,
     finalize=plan.finalize,
     summarise=status.summarise,
-    looks_at=(POD, SECRET, VOLUME_CLAIM),
+    looks_at=(api.RESOURCE, MODEL, POD, SECRET, VOLUME_CLAIM),
     children=(VOLUME_CLAIM, DEPLOYMENT, SERVICE, AUTOSCALER),
     creates=(JOB, VOLUME_CLAIM),
     deletes=(DEPLOYMENT, SERVICE, AUTOSCALER, JOB, VOLUME_CLAIM),

@@ -9,7 +9,7 @@ from msgspec import Struct
 from modelyard.core.conditions import Problem
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Object
-from modelyard.kinds.modeldeployment import download, drain, server, version, weights
+from modelyard.kinds.modeldeployment import download, drain, prune, server, version, weights
 from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import Memory, Step
@@ -38,6 +38,8 @@ class Decision(Struct, frozen=True):
 def decide(md: Object[ModelDeploymentSpec], seen: Seen) -> Decision:
     """Return the decision of one ModelDeployment."""
     stage = download.stage(md, seen)
+    if stage is Stage.RUNNING and prune.is_harmful(md, seen):
+        stage = Stage.OUTDATED
     # Weights that are there are served without the Secret that they were fetched with.
     fetched = stage is Stage.PRESENT and weights.is_fetched(md.spec)
     problem = None if fetched else weights.find_problem(md, seen)

@@ -18,7 +18,7 @@ from modelyard.core.plan import CreateOnly, RequeueAfter
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import JOB, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
-from modelyard.kinds.modeldeployment import naming, weights
+from modelyard.kinds.modeldeployment import naming, sharing, weights
 from modelyard.kinds.modeldeployment.api import RETRY, WEIGHTS_LABEL, DownloadProgress
 from modelyard.kinds.modeldeployment.placement import placement
 from modelyard.kinds.shared import fetch_job, fetch_report, pod_problems, pods, secrets
@@ -310,7 +310,7 @@ def _pod(md: Object[ModelDeploymentSpec], seen: Seen, kept: tuple[str, ...]) -> 
     storage = weights.storage(md, seen.policy)
     (fetch,) = storage.init
     sums = (f"{name}={value.lower()}" for name, value in sorted(md.spec.checksums.items()))
-    more = (*(("--checksum", entry) for entry in sums), *(("--prune-except", folder) for folder in kept))
+    more = (*(("--checksum", entry) for entry in sums), *((sharing.PRUNE, folder) for folder in kept))
     args = [*fetch["args"], *(word for pair in more for word in pair)]
     return {
         "restartPolicy": "Never",

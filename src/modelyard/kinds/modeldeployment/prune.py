@@ -2,56 +2,58 @@
 
 Each source has a folder of its own there, and without this the claim would fill up. The Job that fetches removes all
 but two: what it fetches, and what pods serve. A Job that was told so must have ended before weights that it removes are
-fetched again, so `plan` waits for its pods.
+fetched again, so `plan` waits for its pods. It is replaced as soon as another object uses the claim.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from modelyard.core import names
-from modelyard.core.resources import POD
-from modelyard.core.selectors import Selector
+from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.core.source import cache_key
-from modelyard.kinds.contract import Every
-from modelyard.kinds.modeldeployment import download, drain, version, weights
-from modelyard.kinds.modeldeployment.api import DEPLOYMENT_LABEL, WEIGHTS_LABEL
+from modelyard.kinds.contract import Named
+from modelyard.kinds.modeldeployment import download, drain, sharing, version, weights
+from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL
+from modelyard.kinds.modeldeployment.download import Stage
 
 if TYPE_CHECKING:
-    from modelyard.core.objects import Stored
-    from modelyard.kinds.contract import Object, Seen
+    from collections.abc import Iterator
+
+    from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 
 
-_OURS: Final = Selector(((names.MANAGED_BY, names.MANAGER),))
+def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
+    """Name what may use the claim that weights are fetched onto, while they are not complete."""
+    if _shares_claim(md, seen):
+        yield sharing.pods(md.meta.namespace)
+    elif _may_prune(md, seen):
+        yield from sharing.reads(md.meta.namespace)
 
 
-class Mounted(Struct, frozen=True):
-    """The claims that a pod mounts."""
-
-    by: str
-    """The ModelDeployment of the pod; empty: it is one of another kind."""
-    claims: tuple[str, ...]
-
-
-def mounted(pod: Stored) -> Mounted | None:
-    """Return the claims that a pod mounts; None: none."""
-    volumes = (volume.get("persistentVolumeClaim", {}) for volume in pod.spec.get("volumes", ()))
-    claims = tuple(volume["claimName"] for volume in volumes if volume)
-    return Mounted(pod.meta.label(DEPLOYMENT_LABEL), claims) if claims else None
+def _shares_claim(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether weights are to be fetched onto a claim of which another object may be the owner."""
+    name = md.spec.storage.existing_claim
+    is_there = bool(name) and seen.one(Named(VOLUME_CLAIM, name)) is not None
+    return is_there and download.stage(md, seen) is not Stage.PRESENT
 
 
-def mounts(md: Object[ModelDeploymentSpec]) -> Every[Mounted]:
-    """Return the read of the claims that the pods of Modelyard mount, in the namespace of an object."""
-    return Every(POD, mounted, md.meta.namespace, _OURS)
+def _may_prune(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether weights are to be fetched onto a claim that may hold some which no version uses any more."""
+    if md.spec.storage.existing_claim or not (version.earlier(md, seen) or _prunes(md, seen)):
+        return False
+    return download.stage(md, seen) is not Stage.PRESENT
+
+
+def _prunes(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    job = download.wanted_job(md, seen)
+    return job is not None and sharing.prunes(sharing.pod_of(job))
 
 
 def folders_to_keep(md: Object[ModelDeploymentSpec], seen: Seen) -> tuple[str, ...]:
     """Return the folders that a Job keeps when it removes all others; empty: it must remove none.
 
-    On a claim of the user, others may read what we do not know of, and a claim of ours may be named by another object.
+    On a claim of the user, others may read what we do not know of, and a claim of ours may be used by another object.
     Pods of earlier versions may still be stopping; what they read goes with the next download.
     """
     served = version.earlier(md, seen)
@@ -69,13 +71,24 @@ def _serves_others(spec: ModelDeploymentSpec, seen: Seen) -> bool:
 
 
 def _is_shared(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
-    """Return whether a pod of another object mounts the claim."""
-    own = weights.own_claim_name(md.meta.name)
-    return any(pod.by != md.meta.name and own in pod.claims for pod in seen.every(mounts(md)).values())
+    meta = md.meta
+    return sharing.is_shared(weights.own_claim_name(meta.name), meta.name, meta.namespace, seen)
+
+
+def is_harmful(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether the Job may remove weights of an object that has come to use the claim since it was created."""
+    return _may_prune(md, seen) and _prunes(md, seen) and _is_shared(md, seen)
 
 
 def is_under_way(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
     """Return whether a download of other weights may still run, and remove those that are wanted now."""
     wanted = download.pods_of(md, seen)
     others = (pod for pod in seen.all(download.PODS) if pod not in wanted)
-    return any(pod.status.get("phase") not in ("Failed", "Succeeded") for pod in others)
+    is_own = any(pod.status.get("phase") not in ("Failed", "Succeeded") for pod in others)
+    return is_own or (_shares_claim(md, seen) and _is_pruned(md, seen))
+
+
+def _is_pruned(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
+    """Return whether a pod of another object may still remove weights from the claim that is shared with it."""
+    claim, uses = md.spec.storage.existing_claim, seen.every(sharing.pods(md.meta.namespace)).values()
+    return any(use.prunes and use.by != md.meta.name and claim in use.claims for use in uses)

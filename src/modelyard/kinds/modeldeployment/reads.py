@@ -23,6 +23,6 @@ def reads(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Read]:
     yield from weights.reads(md)
     if before := version.earlier(md, seen):
         yield Named(VOLUME_CLAIM, weights.mounted_claim(before))
-        yield prune.mounts(md)
     yield from download.reads(md, seen)
+    yield from prune.reads(md, seen)
     yield from drain.checks(md, seen)
