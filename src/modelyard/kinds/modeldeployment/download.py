@@ -88,9 +88,8 @@ def stage(md: Object[ModelDeploymentSpec], seen: Seen) -> Stage:
     job = wanted_job(md, seen)
     if job is None:
         return Stage.FAILED if md.before.get("failedAttempt") == attempt(md, seen) else Stage.TO_BEGIN
-    if complete := fetch_job.true_condition(job, "Complete"):
-        since = str(complete.get("lastTransitionTime", ""))
-        return Stage.PRESENT if _has_claim(md, seen, since) else Stage.OUTDATED
+    if fetch_job.true_condition(job, "Complete"):
+        return Stage.PRESENT if _has_claim(md, seen, job) else Stage.OUTDATED
     return _incomplete(md, seen, job)
 
 
@@ -122,11 +121,16 @@ def _is_verified(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
     return (verified.get("claim"), verified.get("claimUid")) == (claim.meta.name, claim.meta.uid)
 
 
-def _has_claim(md: Object[ModelDeploymentSpec], seen: Seen, since: str) -> bool:
-    """Return whether the claim existed at that time and still does: a newer one is empty."""
+def _has_claim(md: Object[ModelDeploymentSpec], seen: Seen, job: Stored) -> bool:
+    """Return whether the claim that a Job was created for still exists: a newer one may be empty.
+
+    When the Job is complete proves nothing. A claim that is deleted meanwhile goes when the last pod is done, and the
+    next one is there before the Job is.
+    """
     claim = seen.one(Named(VOLUME_CLAIM, weights.claim_name(md)))
+    began = job.meta.creation_timestamp or ""
     # Compared as text: all times of the API have one format, in UTC.
-    return claim is not None and (not since or (claim.meta.creation_timestamp or "") <= since)
+    return claim is not None and (not began or (claim.meta.creation_timestamp or "") <= began)
 
 
 def obsolete(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> tuple[Ref, ...]:
