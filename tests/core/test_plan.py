@@ -55,8 +55,8 @@ def test_the_number_is_changed_to(replicas: Replicas, before: str, live: int, nu
     assert replicas.change(before, live) == number
 
 
-def child(name: str, version: str) -> Stored:
-    meta = {"name": name, "namespace": "a", "uid": name, "resourceVersion": version}
+def child(name: str, version: str, *finalizers: str) -> Stored:
+    meta = {"name": name, "namespace": "a", "uid": name, "resourceVersion": version, "finalizers": finalizers}
     return Stored.from_dict(DEPLOYMENT, {"metadata": meta})
 
 
@@ -65,3 +65,8 @@ def test_what_was_written_replaces_what_was_seen_and_what_was_deleted_is_gone():
     service = Stored.from_dict(SERVICE, {"metadata": {"name": "kept", "namespace": "a"}})
     outcome = Outcome(stored=(new, service), deleted=(gone.ref,))
     assert overlay({old.meta.key: old, gone.meta.key: gone}, outcome, DEPLOYMENT) == {Key("a", "kept"): new}
+
+
+def test_what_was_deleted_and_has_finalizers_is_still_there():
+    slow = child("slow", "1", "example.com/slow")
+    assert overlay({slow.meta.key: slow}, Outcome(deleted=(slow.ref,)), DEPLOYMENT) == {slow.meta.key: slow}

@@ -125,7 +125,10 @@ class Outcome(Struct, frozen=True):
 
 
 def overlay(found: Mapping[Key, Stored], outcome: Outcome, resource: Resource) -> dict[Key, Stored]:
-    """Return the objects of one resource as they are after the plan was carried out."""
-    gone = {ref.key for ref in outcome.deleted if ref.resource == resource}
+    """Return the objects of one resource as they are after the plan was carried out.
+
+    A deleted one stays as long as it has finalizers.
+    """
+    deleted = {ref.key for ref in outcome.deleted if ref.resource == resource}
     new = {item.meta.key: item for item in outcome.stored if item.resource == resource}
-    return {key: item for key, item in {**found, **new}.items() if key not in gone}
+    return {key: item for key, item in {**found, **new}.items() if key not in deleted or item.meta.finalizers}

@@ -40,8 +40,8 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
         return Plan(blocked=problem, requeue_after=later)
     if decision.on_hosts:
         return _on_hosts(service, seen, decision)
-    if hosted := [one for one in seen.all(Owned(INFERENCE_MODEL)) if not one.meta.deleting]:
-        return Plan(delete=tuple(one.ref for one in hosted), requeue_after=_MOVED)
+    if hosted := _hosted(seen):
+        return Plan(delete=hosted, requeue_after=_MOVED)
     if problem := metal.leftover(seen):
         return Plan(blocked=problem)
     resolved = decision.pod
@@ -67,7 +67,7 @@ def _on_hosts(service: Object[InferenceServiceSpec], seen: Seen, decision: Servi
     if not seen.serves(INFERENCE_MODEL):
         return Plan()
     if problem := over_budget(service.spec, decision.model):
-        hosted = _existing(seen, INFERENCE_MODEL)
+        hosted = _hosted(seen)
         return Plan(delete=hosted, requeue_after=_TOO_LARGE) if hosted else Plan(blocked=problem)
     return Plan(apply=(metal.child(service, decision.model),))
 
@@ -114,6 +114,11 @@ def _metric(metric: Metric) -> Json:
         return autoscale.pods_metric(metric.name, metric.target_average_value)
     target = {"type": "Utilization", "averageUtilization": metric.target_average_utilization}
     return {"type": "Resource", "resource": {"name": metric.name, "target": target}}
+
+
+def _hosted(seen: Seen) -> tuple[Ref, ...]:
+    """Return what has to leave its hosts. What is leaving them already takes a while, and is not asked again."""
+    return tuple(one.ref for one in seen.all(Owned(INFERENCE_MODEL)) if not one.meta.deleting)
 
 
 def _existing(seen: Seen, *resources: Resource) -> tuple[Ref, ...]:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.core.objects import Stored
-    from modelyard.core.resources import Ref
     from modelyard.kinds.contract import Object, Read, Seen
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
 
@@ -133,11 +132,14 @@ def _has_claim(md: Object[ModelDeploymentSpec], seen: Seen, job: Stored) -> bool
     return claim is not None and (not began or (claim.meta.creation_timestamp or "") <= began)
 
 
-def obsolete(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> tuple[Ref, ...]:
-    """Return the Jobs to delete: of other weights, or outdated. A complete one stays until Kubernetes removes it."""
+def obsolete(md: Object[ModelDeploymentSpec], seen: Seen, reached: Stage) -> tuple[Stored, ...]:
+    """Return the Jobs that have to go: of other weights, or outdated. A complete one stays until Kubernetes removes it.
+
+    Some may be going already.
+    """
     wanted = wanted_job(md, seen)
     kept = wanted if reached is not Stage.OUTDATED else None
-    return tuple(job.ref for job in seen.all(Owned(JOB)) if job is not kept)
+    return tuple(job for job in seen.all(Owned(JOB)) if job is not kept)
 
 
 def attempt(md: Object[ModelDeploymentSpec], seen: Seen) -> str:

@@ -17,6 +17,9 @@ from modelyard.kinds.modeldeployment.drain import Step
 from modelyard.kinds.shared import autoscale, secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelyard.core.objects import Stored
     from modelyard.core.resources import Ref
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.modeldeployment.api import ModelDeploymentSpec
@@ -40,14 +43,15 @@ def plan(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) -> Pla
         return Plan(servers, unscaled, requeue_after=wait) if servers else Plan(blocked=problem, requeue_after=wait)
     stage = decision.stage
     old_jobs = download.obsolete(md, seen, stage)
+    to_delete = _staying(old_jobs)
     # One Job at a time: the next reconcile, after the old one and its pods are gone, creates the new one.
     is_next = stage in _FETCHING and not old_jobs and not prune.is_under_way(md, seen)
     fetching = (download.job(md, seen, prune.folders_to_keep(md, seen)),) if is_next else ()
     return Plan(
         apply=(*claim.children(md, seen), *fetching, *servers),
-        delete=(*old_jobs, *unscaled, *_useless_servers(seen, decision)),
+        delete=(*to_delete, *unscaled, *_useless_servers(seen, decision)),
         requeue_after=_NEXT
-        if old_jobs
+        if to_delete
         else _soonest(download.requeue_after(md, seen, stage), autoscale.requeue_after(md.before, seen)),
     )
 
@@ -62,7 +66,7 @@ def finalize(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision) ->
 
 def _drain(md: Object[ModelDeploymentSpec], seen: Seen, decision: Decision, step: Step) -> Plan:
     jobs, scalers, services, servers = (
-        tuple(found.ref for found in seen.all(Owned(resource))) for resource in (JOB, AUTOSCALER, SERVICE, DEPLOYMENT)
+        _staying(seen.all(Owned(resource))) for resource in (JOB, AUTOSCALER, SERVICE, DEPLOYMENT)
     )
     if step in (Step.REMOVING, Step.DONE):
         left = (*scalers, *servers, *services, *jobs, *drain.own_claim(md, seen))
@@ -103,7 +107,12 @@ def _services(
 
 def _useless_servers(seen: Seen, decision: Decision) -> tuple[Ref, ...]:
     """Return the Deployment whose weights are gone. Its pods could not start again, and would hold up the claim."""
-    return tuple(found.ref for found in seen.all(server.OWN)) if decision.has_lost_weights else ()
+    return _staying(seen.all(server.OWN)) if decision.has_lost_weights else ()
+
+
+def _staying(found: Iterable[Stored]) -> tuple[Ref, ...]:
+    """Return the objects that are not being deleted yet. Others have finalizers, and to ask again changes nothing."""
+    return tuple(one.ref for one in found if not one.meta.deleting)
 
 
 def _soonest(*waits: RequeueAfter | None) -> RequeueAfter | None:
