@@ -60,6 +60,19 @@ def is_ready_with_pods(item: Json | None) -> bool:
     return bool(status.get("selector")) and status.get("phase") == "Ready"
 
 
+def published(recorder: Recorder, namespace: str) -> list[set[str]]:
+    """Return which addresses got requests of the Service, from one change to the next, whatever made the slices."""
+    slices: dict[str, set[str]] = {}
+    seen: list[set[str]] = [set()]
+    for version in recorder.log:
+        if (version.kind, version.namespace) == (ENDPOINT_SLICE.kind, namespace):
+            entries = (version.object.get("endpoints") or ()) if version.event != "DELETED" else ()
+            slices[version.name] = {one["addresses"][0] for one in entries if one["conditions"]["ready"]}
+            now = set[str]().union(*slices.values())
+            seen += [now] if now != seen[-1] else []
+    return seen
+
+
 async def test_a_service_for_a_mac_waits_is_served_scaled_and_unloaded(
     admin: RawClient, namespace: str, recorder: Recorder, daemon: HostDaemon
 ) -> None:
@@ -85,7 +98,7 @@ async def test_a_service_for_a_mac_waits_is_served_scaled_and_unloaded(
     )
     assert service
     assert part
-    assert (service["spec"]["ports"][0]["port"], service["spec"].get("selector")) == (8080, None)
+    assert (service["spec"]["ports"][0]["port"], service["spec"]["ipFamilyPolicy"]) == (8080, "PreferDualStack")
     assert service["metadata"]["labels"]["inference.llmkube.dev/service"] == "chat"
     assert [entry["addresses"] for entry in part["endpoints"]] == [[ADDRESS]]
     await edit_service(admin, namespace, replicas=0)
@@ -98,20 +111,32 @@ async def test_a_service_for_a_mac_waits_is_served_scaled_and_unloaded(
     assert daemon.models == {}
 
 
-async def test_a_model_moves_from_pods_to_a_mac_and_back(
+async def test_a_model_moves_from_pods_to_a_mac_and_back_and_its_service_always_leads_to_one_of_them(
     admin: RawClient, namespace: str, recorder: Recorder, daemon: HostDaemon
 ) -> None:
     await create_host(admin, namespace, "studio", daemon.port)
     await create_model(admin, namespace)
     await create_service(admin, namespace)
     await until_service(recorder, namespace, phase="Ready")
+    await recorder.until(lambda: bool(published(recorder, namespace)[-1]))
+    daemon.lands = "loading"
     await edit_model(admin, namespace, hardware=METAL)
-    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None, PATIENCE)
     await until(lambda: SOURCE in daemon.models)
+    moving = await until_service(recorder, namespace, phase="Progressing", readyReplicas=1)
+    assert "the pods of before serve: 1" in condition(moving, "Ready")["message"]
+    daemon.shows(SOURCE, "ready")
+    await recorder.wait_for(DEPLOYMENT, namespace, "chat", lambda item: item is None, PATIENCE)
+    await recorder.until(lambda: published(recorder, namespace)[-1] == {ADDRESS}, PATIENCE)
     await until_service(recorder, namespace, phase="Ready")
     await edit_model(admin, namespace, hardware={"accelerator": "cpu"})
-    await recorder.wait_for(SERVICES, namespace, "chat", is_ready_with_pods, 2 * PATIENCE)
+    await recorder.wait_for(MODELS, namespace, "chat", lambda item: item is None, 2 * PATIENCE)
+    await recorder.wait_for(SERVICES, namespace, "chat", is_ready_with_pods, PATIENCE)
     assert daemon.models == {}
+    seen = published(recorder, namespace)
+    assert ADDRESS not in seen[-1]
+    # Empty only before the first pod was ready: no moment without an endpoint, and no other Service.
+    assert all(seen[1:]), seen
+    assert [version.event for version in recorder.history(SERVICE, namespace, "chat")].count("ADDED") == 1
 
 
 async def test_a_service_and_an_inferencemodel_never_take_the_same_memory(

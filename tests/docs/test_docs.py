@@ -158,7 +158,7 @@ def test_an_example_is_planned_without_a_problem(example: Path) -> None:
 def test_the_fleet_of_the_examples_is_planned_without_a_problem() -> None:
     result = CliRunner().invoke(app, ["plan", "-f", str(ROOT / "examples" / "fleet")])
     assert result.exception is None
-    assert [child["kind"] for child in yaml.safe_load_all(result.stdout)] == ["InferenceModel", "Service"]
+    assert [child["kind"] for child in yaml.safe_load_all(result.stdout)] == ["Service", "InferenceModel", "Service"]
 
 
 def test_the_environment_of_the_container_is_listed() -> None:

@@ -179,11 +179,8 @@ HOST_AND_MODEL = Subject(
 METAL_SERVICE = Subject(
     resource=SERVICES,
     name=fleets.METAL,
-    children=(
-        (SERVICE, fleets.METAL),
-        (ENDPOINT_SLICE, fleets.slice_name(fleets.METAL)),
-        (MODEL_ON_HOSTS, fleets.METAL),
-    ),
+    # Not its slice, which is that of its InferenceModel: Kubernetes makes one more for the same Service.
+    children=((SERVICE, fleets.METAL), (MODEL_ON_HOSTS, fleets.METAL)),
     written=(MODELS, SERVICES, MODEL_ON_HOSTS, INFERENCE_HOSTS),
     writes=12,
     reasons=frozenset({"Creating", "WaitingForModel", "Loading", "WaitingForMetalAgent", "InferenceReady"}),

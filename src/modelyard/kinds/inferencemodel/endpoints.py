@@ -75,7 +75,7 @@ def service(model: Object[InferenceModelSpec]) -> Child:
         **({"clusterIP": HEADLESS} if model.spec.headless else {}),
         # Stated, although it is empty: a selector that another client adds is ours to remove only then.
         "selector": {},
-        "ipFamilyPolicy": "PreferDualStack",
+        "ipFamilyPolicy": workloads.DUAL_STACK,
         "ports": [
             {"name": _PORT_NAME, "port": model.spec.port, "protocol": "TCP", "targetPort": model.spec.port},
         ],

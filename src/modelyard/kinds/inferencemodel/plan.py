@@ -8,6 +8,7 @@ from modelyard.core.plan import Plan, RequeueAfter
 from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.endpoints import HEADLESS, endpoints, families, service, slices
+from modelyard.kinds.inferencemodel.front import front, lender
 from modelyard.kinds.inferencemodel.life import moment
 from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
 
@@ -28,13 +29,13 @@ _ANEW: Final = RequeueAfter(0.0, "the Service is made anew, because its clusterI
 
 def plan(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> Plan:
     """Return the plan of one InferenceModel."""
-    stored = seen.one(Owned(SERVICE))
-    if stored and _is_headless(stored) != model.spec.headless:
+    stored, is_lent = front(model, seen), lender(model) is not None
+    if stored and not is_lent and _is_headless(stored) != model.spec.headless:
         return Plan(delete=(stored.ref,), requeue_after=_ANEW)
-    wanted = slices(model, endpoints(decision, families(stored)))
+    wanted = slices(model, endpoints(decision, families(stored))) if stored or not is_lent else ()
     return Plan(
         # The Service first: if its name is taken, our slices would lead its clients to our hosts.
-        apply=(service(model), *wanted),
+        apply=wanted if is_lent else (service(model), *wanted),
         delete=_obsolete(seen, wanted),
         calls=(*decision.unloads, *decision.loads),
         requeue_after=_next_look(model, seen, decision),
@@ -54,7 +55,7 @@ def finalize(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) 
     if left <= 0 or not pending:
         return Plan(delete=tuple(one.ref for one in _children(seen) if not one.meta.deleting))
     later = decision.requeue_after
-    wanted = slices(model, endpoints(decision, families(seen.one(Owned(SERVICE)))))
+    wanted = slices(model, endpoints(decision, families(front(model, seen))))
     present = {one.meta.name for one in seen.all(Owned(ENDPOINT_SLICE))}
     return Plan(
         # Nothing is created: the namespace may be going, too.

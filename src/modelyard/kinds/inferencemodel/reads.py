@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS, SERVICE
+from modelyard.core.resources import ENDPOINT_SLICE, ENDPOINTS
 from modelyard.kinds.contract import Every, Named, Owned
+from modelyard.kinds.inferencemodel import front
 from modelyard.kinds.inferencemodel.api import RESOURCE, Assignment, Memory, PendingUnload
 from modelyard.kinds.inferencemodel.hosts import hosts
 
@@ -31,7 +32,7 @@ class Held(Struct, frozen=True):
 
 def reads(model: Object[InferenceModelSpec], _seen: Seen) -> Iterator[Read]:
     """Name everything that decision, plan and status depend on."""
-    yield Owned(SERVICE)
+    yield from front.reads(model)
     yield Owned(ENDPOINT_SLICE)
     yield Named(ENDPOINTS, model.meta.name)
     yield hosts(model.meta.namespace)
@@ -41,7 +42,8 @@ def reads(model: Object[InferenceModelSpec], _seen: Seen) -> Iterator[Read]:
 def has_foreign_endpoints(model: Object[InferenceModelSpec], seen: Seen) -> bool:
     """Return whether Kubernetes copies an Endpoints object of another client into slices of our Service."""
     found = seen.one(Named(ENDPOINTS, model.meta.name))
-    return found is not None and found.meta.label(_NOT_COPIED) != "true"
+    # Of a Service with a selector, as an InferenceService lends it, Kubernetes writes the Endpoints and copies none.
+    return found is not None and found.meta.label(_NOT_COPIED) != "true" and not front.lender(model)
 
 
 def held(namespace: str) -> Every[Held]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
 from modelyard.core.quantities import mebibytes
 from modelyard.core.reasons import Reason
-from modelyard.core.resources import ENDPOINT_SLICE, SERVICE
+from modelyard.core.resources import ENDPOINT_SLICE
 from modelyard.core.times import timestamp
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, Placement, State
 from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
+from modelyard.kinds.inferencemodel.front import front
 from modelyard.kinds.inferencemodel.ignored_options import options_ignored
 from modelyard.kinds.inferencemodel.placement import Refusal
 from modelyard.kinds.inferencemodel.pressure import evicted_from, memory_pressure
@@ -32,17 +35,33 @@ if TYPE_CHECKING:
 _ROOM = frozenset({Refusal.MEMORY, Refusal.MODELS, Refusal.SHARED})
 
 
+class Published(Struct, frozen=True):
+    """What gets requests, as the stored children say."""
+
+    serving: frozenset[tuple[str, int]]
+    """Addresses and ports."""
+    families: frozenset[str]
+    """The address families of the Service."""
+
+    def obstacle(self, address: str) -> str:
+        """Return why a replica that is ready gets no requests; empty: it does with the next write."""
+        if not address:
+            return "pods cannot reach the host"
+        family = f"IPv{ip_address(address).version}"
+        return "" if family in self.families else f"the host has an {family} address and the Service has none"
+
+
 def summarise(
     model: Object[InferenceModelSpec], seen: Seen, outcome: Outcome, decision: Decision
 ) -> InferenceModelStatus:
     """Return the status of one InferenceModel."""
-    serving = ready_addresses(seen.all(Owned(ENDPOINT_SLICE)))
+    published = Published(ready_addresses(seen.all(Owned(ENDPOINT_SLICE))), families(front(model, seen)))
     shown = shown_before(model)
-    replicas = tuple(_placement(shown, seen, decision, one, serving) for one in decision.replicas)
+    replicas = tuple(_placement(shown, seen, decision, one, published) for one in decision.replicas)
     placed = is_placed(model, decision)
     return InferenceModelStatus(
         replicas=len({one.host for one in replicas}),
-        ready_replicas=len(serving),
+        ready_replicas=len(published.serving),
         endpoint=f"http://{names.service_host(model.meta.name, model.meta.namespace)}:{model.spec.port}",
         selector=f"{names.KIND_LABEL}={RESOURCE.kind.lower()},{names.INSTANCE_LABEL}={model.meta.name}",
         placements=replicas,
@@ -62,10 +81,10 @@ def _placement(
     seen: Seen,
     decision: Decision,
     one: Replica,
-    serving: frozenset[tuple[str, int]],
+    published: Published,
 ) -> Placement:
     host = decision.hosts[one.assignment.host]
-    published = one.state is State.READY and (host.ip, host.port) in serving
+    is_published = one.state is State.READY and (host.ip, host.port) in published.serving
     before = shown.get((host.name, one.assignment.model))
     same = before is not None and (before.state, before.progress) == (one.state, one.progress)
     return Placement(
@@ -74,19 +93,10 @@ def _placement(
         state=one.state,
         since=before.since if before and same else timestamp(seen.now),
         progress=one.progress,
-        address=host.ip if published else "",
-        port=host.port if published else 0,
-        error=one.error or ("" if published or one.state is not State.READY else unpublished(host.ip, seen)),
+        address=host.ip if is_published else "",
+        port=host.port if is_published else 0,
+        error=one.error or ("" if is_published or one.state is not State.READY else published.obstacle(host.ip)),
     )
-
-
-def unpublished(address: str, seen: Seen) -> str:
-    """Return why a replica that is ready gets no requests."""
-    if not address:
-        return "pods cannot reach the host"
-    family = f"IPv{ip_address(address).version}"
-    served = families(seen.one(Owned(SERVICE)))
-    return "" if family in served else f"the host has an {family} address and the Service has none"
 
 
 def is_placed(model: Object[InferenceModelSpec], decision: Decision) -> Condition:

@@ -14,7 +14,7 @@ from modelyard.core.reasons import Reason
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice import metal
-from modelyard.kinds.inferenceservice.api import Endpoint, InferenceServiceSpec
+from modelyard.kinds.inferenceservice.api import InferenceServiceSpec
 from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu, model_cache
 
@@ -66,8 +66,6 @@ def conditions(
 def _of_pods(spec: InferenceServiceSpec) -> Iterator[Problem]:
     """Yield a problem if fields are set that hosts outside the cluster do not use."""
     fields = [f"spec.{_NAMES[name]}" for name in _NAMES if name not in _ON_HOSTS and _is_set(spec, name)]
-    if spec.endpoint and spec.endpoint.type != Endpoint().type:
-        fields.append("spec.endpoint.type")
     if fields:
         named = _join_words(sorted(fields))
         verb = "have" if len(fields) > 1 else "has"

@@ -1,7 +1,7 @@
-"""A service whose Model is for Macs: an InferenceModel is its only child, and machines outside the cluster serve it.
+"""A service whose Model is for Macs: machines outside the cluster serve it, by an InferenceModel behind its Service.
 
-Placement, reservations, Service, EndpointSlices and unloading are those of the InferenceModel, so that both kinds
-decide over the memory of hosts in one place. `plan` and `status` call this in place of what is about pods.
+Placement, reservations, EndpointSlices and unloading are those of the InferenceModel, so that both kinds decide over
+the memory of hosts in one place. `plan` and `status` call this in place of what is about pods.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, Truth, condition, stored_condition
 from modelyard.core.plan import Replicas
 from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.resources import POD, SERVICE
 from modelyard.core.source import Claim, redacted
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
-from modelyard.kinds.inferenceservice import naming
+from modelyard.kinds.inferenceservice import handover, naming
 from modelyard.kinds.inferenceservice.metal_memory import asked_memory
 from modelyard.kinds.inferenceservice.phases import PhaseFacts
 from modelyard.kinds.model.api import Accelerator
@@ -50,7 +51,6 @@ DRAIN_SECONDS: Final = 5
 _UNDER_WAY: Final = frozenset({Reason.LOADING, Reason.WAITING_FOR_ANSWER})
 _NO_HOST: Final = frozenset({Reason.INSUFFICIENT_HOSTS})
 """That there is no host (yet) is no fault of the service: it waits."""
-_WAIT_FOR_HOSTS: Final = "wait; hosts that do not answer are given up after five minutes"
 _MORE_MEMORY: Final = "add a host with more memory, make room on one, or lower spec.contextSize"
 
 
@@ -74,7 +74,7 @@ def source_problem(model: Reference) -> Problem | None:
 
 
 def child(service: Object[InferenceServiceSpec], model: Reference) -> Child:
-    """Return the InferenceModel. Its name is that of the Service, which is made for it under the same name."""
+    """Return the InferenceModel. Its name is that of the Service, which leads to the hosts that it publishes."""
     assert model.spec, "a Model that is not known is a problem, and then nothing is planned"
     spec, name = service.spec, service.meta.name
     body = {
@@ -93,44 +93,34 @@ def child(service: Object[InferenceServiceSpec], model: Reference) -> Child:
     return workloads.child(INFERENCE_MODEL, naming.service_name(name), labels, {"spec": body}, replicas)
 
 
-def leftover(seen: Seen) -> Problem | None:
-    """Return a problem while an earlier child has the name that the Service of pods needs; None: there is none.
-
-    A child that is deleted unloads its model first, and its Service goes before it does.
-    """
-    if not seen.one(Owned(INFERENCE_MODEL)):
-        return None
-    return Problem(Reason.WAITING_FOR_CLEANUP, "the model is being unloaded from its hosts", _WAIT_FOR_HOSTS)
-
-
-def facts(
-    service: Object[InferenceServiceSpec], model: Problem | None, outcome: Outcome, hosted: Stored | None
-) -> PhaseFacts:
-    """Return the facts that decide the phase, from the InferenceModel; None: it does not exist (yet)."""
+def facts(service: Object[InferenceServiceSpec], seen: Seen, model: Problem | None, outcome: Outcome) -> PhaseFacts:
+    """Return the facts that decide the phase, from the InferenceModel; `model` is why the Model cannot be served."""
+    hosted = seen.one(Owned(INFERENCE_MODEL))
     wanted, status = service.spec.replicas, hosted.status if hosted else {}
     is_current = hosted is not None and int(status.get("observedGeneration", 0)) >= hosted.meta.generation
-    ready = stored_condition(status, "Ready") if is_current else {}
+    ready = handover.current_ready(hosted) if hosted else {}
     is_complete = ready.get("status") == Truth.TRUE and wanted > 0
     return PhaseFacts(
         model=model,
         obstacle=None if model else outcome.problem,
-        trouble=_trouble(ready) if wanted else None,
+        trouble=(_trouble(ready) or workloads.service_problem(seen.one(Owned(SERVICE)))) if wanted else None,
         outside_cluster=True,
         # What has not reported yet is no reason to call for a host: there may be one.
         loading=ready.get("reason") in _UNDER_WAY or (hosted is not None and not is_current),
         scale_applied=wanted == 0 and (is_current or not status),
         wanted=wanted,
         ready=int(status.get("readyReplicas", 0)),
-        pods_left=int(status.get("replicas", 0)) + len(status.get("pendingUnloads") or ()),
+        of_before=handover.ready_pods(seen),
+        pods_left=hosts_left(hosted) + len(seen.all(Owned(POD))),
         remark=str(ready.get("message", "")) if wanted and not is_complete else "",
         complete=is_complete,
     )
 
 
-def endpoint(hosted: Stored | None, path: str) -> str:
-    """Return the URL of the service inside the cluster; empty: its Service does not exist yet."""
-    address = hosted.status.get("endpoint", "") if hosted else ""
-    return f"{address}{path}" if address else ""
+def hosts_left(hosted: Stored | None) -> int:
+    """Return on how many hosts an InferenceModel has something; None: it does not exist."""
+    status = hosted.status if hosted else {}
+    return int(status.get("replicas", 0)) + len(status.get("pendingUnloads") or ())
 
 
 def memory_pressure(before: Json, hosted: Stored | None) -> tuple[Condition, ...]:

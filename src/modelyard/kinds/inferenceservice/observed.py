@@ -20,7 +20,7 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import DEPLOYMENT, POD, PRIORITY_CLASS, SERVICE
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
-from modelyard.kinds.inferenceservice import metal
+from modelyard.kinds.inferenceservice import handover, metal
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
@@ -130,7 +130,7 @@ def phase_facts(
     """Return the facts that decide the phase of a service."""
     deployment, hosted = seen.one(Owned(DEPLOYMENT)), seen.one(Owned(INFERENCE_MODEL))
     if decision.on_hosts or (hosted and not deployment):
-        return metal.facts(service, decision.problem, outcome, hosted)
+        return metal.facts(service, seen, decision.problem, outcome)
     rollout = workloads.read_rollout(deployment)
     model = decision.problem
     preempted = _is_preempted(service, rollout, pods)
@@ -149,7 +149,8 @@ def phase_facts(
         scaled_by_other=service.spec.replicas > 0,
         wanted=rollout.wanted,
         ready=ready,
-        pods_left=max(pods.remaining, rollout.ready),
+        of_before=handover.ready_hosts(seen),
+        pods_left=max(pods.remaining, rollout.ready) + metal.hosts_left(hosted),
         remark=pod_problems.probe_remark(pods.latest) if busy else "",
         old_pods_stopping=_is_stopping_old_pods(deployment, pods),
         complete=complete,

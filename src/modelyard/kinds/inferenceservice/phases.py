@@ -49,8 +49,10 @@ class PhaseFacts(Struct, frozen=True):
     """Whether zero pods are wanted because another client scaled the Deployment, and not because of the spec."""
     wanted: int = 0
     ready: int = 0
+    of_before: int = 0
+    """How many pods serve in place of hosts, or hosts in place of pods, until all that is wanted does."""
     pods_left: int = 0
-    """How many pods exist, those that are being deleted included."""
+    """How many pods and hosts have the model, those that are about to go included."""
     complete: bool = False
     """Whether all pods that are wanted exist, are ready and of the latest template."""
     refused: bool = False
@@ -64,6 +66,17 @@ class PhaseFacts(Struct, frozen=True):
     def problem(self) -> Problem | None:
         """The first of the problems; None: there is none."""
         return self.model or self.obstacle or self.trouble
+
+    @property
+    def serving(self) -> int:
+        """How many pods and hosts get requests."""
+        return self.ready + self.of_before
+
+    @property
+    def meanwhile(self) -> str:
+        """What serves until all that is wanted does; empty: nothing else than that."""
+        what = "pods" if self.outside_cluster else "hosts"
+        return f"until then, the {what} of before serve: {self.of_before}" if self.of_before else ""
 
     @property
     def count(self) -> str:
@@ -129,6 +142,11 @@ def _because(problem: Problem | None) -> Why:
 
 
 def _under_way(facts: PhaseFacts) -> Why:
+    why = _what_is_under_way(facts)
+    return Why(why.reason, f"{why.message}; {facts.meanwhile}") if facts.meanwhile else why
+
+
+def _what_is_under_way(facts: PhaseFacts) -> Why:
     problem = facts.problem or facts.shortage
     if facts.outside_cluster and not problem:
         return _on_hosts(facts)
@@ -150,13 +168,13 @@ TABLE: Final = (
     Row(
         ServicePhase.PENDING,
         "no pod is ready, and the Model does not exist, cannot be served, or is being prefetched",
-        lambda facts: facts.ready == 0 and facts.model is not None,
+        lambda facts: facts.serving == 0 and facts.model is not None,
         lambda facts: _because(facts.model),
     ),
     Row(
         ServicePhase.FAILED,
         "no pod is ready, and there is a problem that does not pass by itself",
-        lambda facts: facts.ready == 0 and (is_lasting(facts.obstacle) or is_lasting(facts.trouble)),
+        lambda facts: facts.serving == 0 and (is_lasting(facts.obstacle) or is_lasting(facts.trouble)),
         lambda facts: _because(facts.obstacle or facts.trouble),
     ),
     Row(
@@ -177,7 +195,7 @@ TABLE: Final = (
         lambda facts: facts.complete and facts.problem is None,
         lambda facts: Why(Reason.INFERENCE_READY, facts.count),
     ),
-    Row(ServicePhase.PROGRESSING, "some pods are ready", lambda facts: facts.ready > 0, _under_way),
+    Row(ServicePhase.PROGRESSING, "some pods are ready", lambda facts: facts.serving > 0, _under_way),
     Row(
         ServicePhase.WAITING_FOR_GPU,
         "no pod is ready, and no node has enough free GPUs for one",

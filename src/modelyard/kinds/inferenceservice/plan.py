@@ -1,4 +1,4 @@
-"""The children of an InferenceService: claims, a Deployment, a Service and perhaps an autoscaler."""
+"""The children of an InferenceService: claims, a Deployment, a Service, perhaps an autoscaler, or an InferenceModel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from modelyard.core.resources import AUTOSCALER, DEPLOYMENT, SERVICE
 from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Owned
 from modelyard.kinds.inferencemodel.api import RESOURCE as INFERENCE_MODEL
-from modelyard.kinds.inferenceservice import metal, naming, observed, pod
+from modelyard.kinds.inferenceservice import handover, metal, naming, observed, pod
 from modelyard.kinds.inferenceservice.metal_memory import over_budget
 from modelyard.kinds.shared import autoscale, secrets, workloads
 from modelyard.kinds.shared.autoscale import AutoscalerConfig
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SERVICE_PORT = 8080
-_MOVED = RequeueAfter(0.0, "what served before had to go first: its Service has the same name")
 _TOO_LARGE = RequeueAfter(0.0, "no host may load it, and the status has to say why")
 PROGRESS_DEADLINE = 3600
 """Seconds. Weights take a while to arrive and to load, and by default a rollout counts as stuck after ten minutes."""
@@ -38,12 +37,11 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
             # Without its Model the Deployment cannot be planned. But replicas: 0 must stop it, so it is deleted.
             return Plan(delete=_existing(seen, AUTOSCALER, DEPLOYMENT, INFERENCE_MODEL), requeue_after=later)
         return Plan(blocked=problem, requeue_after=later)
-    if decision.on_hosts:
-        return _on_hosts(service, seen, decision)
-    if hosted := _hosted(seen):
-        return Plan(delete=hosted, requeue_after=_MOVED)
-    if problem := metal.leftover(seen):
-        return Plan(blocked=problem)
+    return _on_hosts(service, seen, decision) if decision.on_hosts else _in_pods(service, seen, decision)
+
+
+def _in_pods(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision) -> Plan:
+    """Return the plan of a service that pods serve. Hosts that served before go on until all pods are ready."""
     resolved = decision.pod
     assert resolved, "without a problem the pod is resolved"
     name, scaling = service.meta.name, autoscaler_config(service.spec)
@@ -52,24 +50,26 @@ def plan(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDec
         apply=(
             *resolved.storage.claims,
             deployment(service, resolved, scaling, seen),
-            service_child(service.spec, name),
+            service_child(service, seen),
             *autoscale.autoscaler(name, labels, scaling, target=name),
         ),
-        delete=autoscale.obsolete(scaling, seen),
+        delete=(*autoscale.obsolete(scaling, seen), *handover.hosts_to_leave(service, seen)),
         requeue_after=observed.requeue_after(service, seen),
     )
 
 
 def _on_hosts(service: Object[InferenceServiceSpec], seen: Seen, decision: ServiceDecision) -> Plan:
-    """Return the plan of a service that hosts outside the cluster serve. Its Service belongs to the InferenceModel."""
-    if of_pods := _existing(seen, AUTOSCALER, SERVICE, DEPLOYMENT):
-        return Plan(delete=of_pods, requeue_after=_MOVED)
+    """Return the plan of a service that hosts outside the cluster serve. Pods go on until all hosts are ready."""
     if not seen.serves(INFERENCE_MODEL):
         return Plan()
     if problem := over_budget(service.spec, decision.model):
-        hosted = _hosted(seen)
+        hosted = handover.leavable_hosts(seen)
         return Plan(delete=hosted, requeue_after=_TOO_LARGE) if hosted else Plan(blocked=problem)
-    return Plan(apply=(metal.child(service, decision.model),))
+    return Plan(
+        # The Service first: if its name is taken, nothing may lead its clients to our hosts.
+        apply=(service_child(service, seen, on_hosts=True), metal.child(service, decision.model)),
+        delete=handover.pods_to_leave(service, seen),
+    )
 
 
 def deployment(
@@ -88,11 +88,24 @@ def deployment(
     )
 
 
-def service_child(spec: InferenceServiceSpec, name: str) -> Child:
-    """Return the Service in front of the pods."""
-    asked = spec.endpoint
+def service_child(service: Object[InferenceServiceSpec], seen: Seen, *, on_hosts: bool = False) -> Child:
+    """Return the Service in front of pods and hosts. It selects pods even if there are none.
+
+    Kubernetes' controller does not take back the slices of a Service that loses its selector, so that pods which are
+    gone would get requests. And it leaves slices of other managers alone, so that those of hosts need no other Service.
+    """
+    name, asked, stored = service.meta.name, service.spec.endpoint, seen.one(Owned(SERVICE))
     port, kind = (asked.port, asked.type) if asked else (SERVICE_PORT, "ClusterIP")
-    return workloads.service(naming.service_name(name), naming.child_labels(name), naming.selector(name), port, kind)
+    # Hosts may have addresses of either family. A Service that has both keeps them: clients may hold either.
+    is_dual = on_hosts or (stored is not None and stored.spec.get("ipFamilyPolicy") == workloads.DUAL_STACK)
+    return workloads.service(
+        naming.service_name(name),
+        naming.child_labels(name),
+        naming.selector(name),
+        port,
+        kind,
+        families=workloads.DUAL_STACK if is_dual else "",
+    )
 
 
 def autoscaler_config(spec: InferenceServiceSpec) -> AutoscalerConfig | None:
@@ -114,11 +127,6 @@ def _metric(metric: Metric) -> Json:
         return autoscale.pods_metric(metric.name, metric.target_average_value)
     target = {"type": "Utilization", "averageUtilization": metric.target_average_utilization}
     return {"type": "Resource", "resource": {"name": metric.name, "target": target}}
-
-
-def _hosted(seen: Seen) -> tuple[Ref, ...]:
-    """Return what has to leave its hosts. What is leaving them already takes a while, and is not asked again."""
-    return tuple(one.ref for one in seen.all(Owned(INFERENCE_MODEL)) if not one.meta.deleting)
 
 
 def _existing(seen: Seen, *resources: Resource) -> tuple[Ref, ...]:

@@ -50,15 +50,15 @@ def summarise(
     verdict = phases.decide_phase(known)
     deployment, child = seen.one(Owned(DEPLOYMENT)), seen.one(Owned(SERVICE))
     hosted = seen.one(Owned(INFERENCE_MODEL)) if known.outside_cluster else None
-    reachable = hosted is not None or (child is not None and workloads.service_problem(child) is None)
+    reachable = child is not None and workloads.service_problem(child) is None
     waiting = pods.waiting if known.wanted else None
     return InferenceServiceStatus(
         phase=verdict.phase,
-        ready_replicas=known.ready,
+        ready_replicas=known.serving,
         replicas=int(hosted.status.get("replicas", 0)) if hosted else replicas(known, deployment),
         desired_replicas=known.wanted,
         selector=selector(deployment),
-        endpoint=metal.endpoint(hosted, path(service)) or endpoint(service, child),
+        endpoint=endpoint(service, child),
         model_ready=known.model is None,
         effective_priority=priority(service, seen),
         scheduling_status=hosts_status(known, verdict) or scheduling_status(waiting),
@@ -116,7 +116,8 @@ def priority(service: Object[InferenceServiceSpec], seen: Seen) -> int:
 
 def hosts_status(known: PhaseFacts, verdict: Verdict) -> str:
     """Return in one word why no host outside the cluster serves; empty: one does, or none is wanted."""
-    if not known.outside_cluster or verdict.phase is not ServicePhase.CREATING:
+    is_waiting = known.wanted and not known.ready and verdict.phase in (ServicePhase.CREATING, ServicePhase.PROGRESSING)
+    if not known.outside_cluster or not is_waiting:
         return ""
     is_too_large = verdict.why.reason is Reason.INSUFFICIENT_MEMORY
     return Reason.INSUFFICIENT_MEMORY if is_too_large else Reason.WAITING_FOR_METAL_AGENT
@@ -138,11 +139,11 @@ def scheduling_status(waiting: scheduling.Placement | None) -> str:
 
 def available(known: PhaseFacts, verdict: Verdict, *, reachable: bool) -> Condition:
     """Return the condition Available: whether a pod is ready and the Service can be reached."""
-    if known.ready and reachable:
-        return condition(
-            "Available", True, Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT, known.count
-        )
-    if known.ready or verdict.phase is ServicePhase.STOPPED:
+    if known.serving and reachable:
+        reason = Reason.INFERENCE_READY if known.complete else Reason.ROLLING_OUT
+        remark = "" if known.complete else known.meanwhile
+        return condition("Available", True, reason, "; ".join(filter(None, (known.count, remark))))
+    if known.serving or verdict.phase is ServicePhase.STOPPED:
         return condition("Available", False, verdict.why.reason, verdict.why.message)
     what = "host" if known.outside_cluster else "pod"
     return condition("Available", False, Reason.NO_READY_REPLICAS, f"no {what} is ready")
@@ -175,7 +176,7 @@ def gpus(known: PhaseFacts, pods: ObservedPods, deployment: Stored | None) -> tu
     """Return the condition GPUAvailable; empty: the pods request no GPU, or none are wanted."""
     containers = template(deployment).get("spec", {}).get("containers", ())
     asked = scheduling.device_limits(one.get("resources", {}).get("limits", {}) for one in containers)
-    if not asked or known.wanted == 0:
+    if not asked or known.wanted == 0 or known.outside_cluster:
         return ()
     if known.shortage:
         return (failing("GPUAvailable", known.shortage),)
@@ -190,7 +191,7 @@ def transfer(
     service: Object[InferenceServiceSpec], known: PhaseFacts, pods: ObservedPods, deployment: Stored | None
 ) -> tuple[Condition, ...]:
     """Return the condition ModelTransferHealthy; empty: the pods fetch no weights, or none are wanted."""
-    if known.wanted == 0 or not fetch_report.fetches(template(deployment)):
+    if known.wanted == 0 or known.outside_cluster or not fetch_report.fetches(template(deployment)):
         return ()
     ends = [ended for pod in pods.latest if (ended := fetch_report.pod_report(pod))]
     for problem in (ended.problem for ended in ends if ended.problem):

@@ -5,7 +5,7 @@ Numbers of an older generation are never trusted: right after a change they are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+DUAL_STACK: Final = "PreferDualStack"
+"""The policy of a Service that has an address of each family which the cluster has."""
 _ROLLING_UPDATE: Json = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 """The defaults of Kubernetes. Stated, so that we own them and an apply of Recreate removes them: both are refused."""
 
@@ -100,11 +102,18 @@ def deployment(
 
 
 def service(
-    name: str, labels: Mapping[str, str], selector: Mapping[str, str], port: int, kind: str = "ClusterIP"
+    name: str,
+    labels: Mapping[str, str],
+    selector: Mapping[str, str],
+    port: int,
+    kind: str = "ClusterIP",
+    *,
+    families: str = "",
 ) -> Child:
-    """Return a Service in front of the container port named `http`."""
+    """Return a Service in front of the container port named `http`. `families` is its policy; empty: the cluster's."""
     spec = {
         "type": kind,
+        **({"ipFamilyPolicy": families} if families else {}),
         "selector": dict(selector),
         "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}],
     }
