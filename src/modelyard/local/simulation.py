@@ -75,17 +75,19 @@ class Simulation:
     ) -> None:
         """Create a node unless it exists, and return when pods can be scheduled on it."""
         wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {}), **_MANAGED}
+        capacity = {"cpu": cpu, "memory": memory, "pods": "10000", "ephemeral-storage": "1Ti"}
+        if gpus:
+            capacity[gpu_resource] = str(gpus)
+        status = {"capacity": capacity, "allocatable": capacity}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": wanted},
             "spec": {"taints": [dict(taint) for taint in taints]},
+            # As a kubelet registers it. Until a later write, the scheduler would call it short of everything.
+            "status": status,
         }
-        capacity = {"cpu": cpu, "memory": memory, "pods": "10000", "ephemeral-storage": "1Ti"}
-        if gpus:
-            capacity[gpu_resource] = str(gpus)
         await self._admin.ensure(_NODES, node)
-        status = {"capacity": capacity, "allocatable": capacity}
         await self._admin.patch(f"{_NODES}/{name}/status", {"status": status})
 
         async def schedulable() -> bool:
