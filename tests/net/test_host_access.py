@@ -137,3 +137,12 @@ async def test_an_address_that_changes_is_followed():
     async with HostDaemon().serving() as daemon:
         answers = [await asking.probe(HostProbe(at(daemon.port))) for _ in range(2)]
     assert [answer.ok for answer in answers] == [False, True]
+
+
+async def test_a_daemon_that_is_gone_says_nothing_of_another_one_on_the_same_machine():
+    asking = anywhere_here(["127.0.0.1", "127.0.0.2"])
+    async with HostDaemon().serving() as gone:
+        pass
+    async with HostDaemon().serving() as daemon:
+        answers = [await asking.probe(HostProbe(at(port))) for port in (gone.port, gone.port, daemon.port)]
+    assert [answer.ok for answer in answers] == [False, False, True]

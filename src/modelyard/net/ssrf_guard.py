@@ -49,6 +49,10 @@ class NotAllowed(ExchangeFailed):
         super().__init__("leads to an address that the operator does not dial", detail)
 
 
+Place = tuple[str, int]
+"""The name and the port of a server."""
+
+
 class Guard(Struct, frozen=True):
     """What guarded sessions share: the resolver, the addresses permitted besides public ones, and their limits."""
 
@@ -60,8 +64,8 @@ class Guard(Struct, frozen=True):
     """How long one session may take in all."""
     api_server: str = ""
     """The URL of the API server, which is never dialled, whatever is permitted; empty: it is not known."""
-    only: Mapping[str, str] = {}
-    """The one address at which a host is dialled, by its name; others are dialled at any that answers."""
+    only: Mapping[Place, str] = {}
+    """The one address at which a host is dialled; others are dialled at any that answers."""
 
 
 class GuardedSession:
@@ -167,7 +171,7 @@ class _PinnedResolver(AbstractResolver):
         addresses = self._hosts.get(host)
         if not addresses:
             raise OSError("this host has no address")
-        only = self._guard.only.get(host)
+        only = self._guard.only.get((host, port))
         return [
             ResolveResult(hostname=host, host=str(each), port=port, family=family, proto=0, flags=0)
             for each in addresses

@@ -27,7 +27,7 @@ from modelyard.net.hosts import inferenced, llamacpp, ollama
 from modelyard.net.hosts.http import HostHttp
 from modelyard.net.hosts.verdicts import HostFailed, failed, trouble
 from modelyard.net.http_exchange import ExchangeFailed, NoAnswer
-from modelyard.net.ssrf_guard import NotAllowed, guarded_session
+from modelyard.net.ssrf_guard import NotAllowed, Place, guarded_session
 from modelyard.net.tls_trust import NoCertificate, authority_context
 
 if TYPE_CHECKING:
@@ -77,9 +77,10 @@ class Hosts:
 
     def __init__(self, guard: Guard, read_secret: ReadSecret) -> None:
         self._guard, self._read_secret = guard, read_secret
-        self._addresses: dict[str, tuple[str, ...]] = {}
-        self._used: dict[str, str] = {}
-        self._missed: dict[str, int] = {}
+        # By name and port: of two daemons on one machine, one may listen on IPv6 only, or not at all.
+        self._addresses: dict[Place, tuple[str, ...]] = {}
+        self._used: dict[Place, str] = {}
+        self._missed: dict[Place, int] = {}
         self._free: dict[str, int] = {}
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -106,7 +107,7 @@ class Hosts:
     async def _attempt(
         self, host: HostAddress, seconds: float, send: Callable[[HostHttp], Awaitable[Answer]]
     ) -> Answer:
-        name = urlsplit(host.endpoint).hostname or ""
+        place = _place(host.endpoint)
         try:
             async with self._connected(host, seconds) as http:
                 answer = await send(http)
@@ -115,9 +116,9 @@ class Hosts:
         except ExchangeFailed as failure:
             _log.debug("a host did not answer", endpoint=host.endpoint, detail=failure.detail)
             if isinstance(failure, NoAnswer):
-                self._miss(name)
+                self._miss(place)
             return failed(trouble(failure))
-        self._missed.pop(name, None)
+        self._missed.pop(place, None)
         return answer
 
     @asynccontextmanager
@@ -147,21 +148,21 @@ class Hosts:
         try:
             found = tuple(sorted(map(_spelled, await self._guard.resolve(name, port)), key=_worth))
         except OSError:
-            if name not in self._addresses:
+            if (name, port) not in self._addresses:
                 raise
-            return self._addresses[name]
-        _remember(self._addresses, name, found)
-        if found and self._used.get(name) not in found:
-            _remember(self._used, name, found[0])
+            return self._addresses[name, port]
+        _remember(self._addresses, (name, port), found)
+        if found and self._used.get((name, port)) not in found:
+            _remember(self._used, (name, port), found[0])
         return found
 
-    def _miss(self, name: str) -> None:
+    def _miss(self, place: Place) -> None:
         """Count a request that was not answered, and turn to the next address before the host counts as gone."""
-        known, used = self._addresses.get(name, ()), self._used.get(name)
-        _remember(self._missed, name, self._missed.get(name, 0) + 1)
-        if used in known and self._missed[name] >= _TURN_AFTER:
-            del self._missed[name]
-            self._used[name] = known[(known.index(used) + 1) % len(known)]
+        known, used = self._addresses.get(place, ()), self._used.get(place)
+        _remember(self._missed, place, self._missed.get(place, 0) + 1)
+        if used in known and self._missed[place] >= _TURN_AFTER:
+            del self._missed[place]
+            self._used[place] = known[(known.index(used) + 1) % len(known)]
 
     def _published(self, host: HostAddress) -> tuple[str, ...]:
         """Return where pods reach a host. An address beside that of the URL has to be allowed as well.
@@ -169,7 +170,7 @@ class Hosts:
         Otherwise a user could have the Service of a model lead to anything that pods of the cluster reach.
         """
         if not host.published:
-            used = self._used.get(urlsplit(host.endpoint).hostname or "")
+            used = self._used.get(_place(host.endpoint))
             return (used,) if used else ()
         if not allowed(ip_address(host.published), host.published, self._guard.exceptions):
             raise NotAllowed(f"spec.address is {host.published}")
@@ -185,6 +186,12 @@ class Hosts:
         return self._free[host.endpoint]
 
 
+def _place(endpoint: str) -> Place:
+    """Return the name and the port of a host, as they are resolved and dialled."""
+    url = urlsplit(endpoint)
+    return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+
+
 def _spelled(address: str) -> str:
     return str(ip_address(address))
 
@@ -195,8 +202,8 @@ def _worth(address: str) -> tuple[bool, int, int]:
     return (ip.is_loopback or ip.is_link_local, ip.version, int(ip))
 
 
-def _remember(known: dict[str, Any], name: str, value: Any) -> None:
-    known[name] = value
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    known[key] = value
     if len(known) > _MOST_REMEMBERED:
         del known[next(iter(known))]
 
