@@ -38,6 +38,13 @@ def test_hints_name_the_folder_unless_it_is_the_usual_one(tmp_path: Path, monkey
     assert StateFolder(Path("/a folder")).hint("logs yard") == "`modelyard logs yard --dir='/a folder'`"
 
 
+def test_however_a_folder_is_spelled_it_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = {StateFolder(tmp_path / spelled).path for spelled in ("real", "link", "link/../real")}
+    assert found == {tmp_path.resolve() / "real"}
+
+
 def test_what_a_dead_one_told_is_not_believed(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     with folder.held():

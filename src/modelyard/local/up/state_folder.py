@@ -58,7 +58,8 @@ class StateFolder:
     """The state folder of one `modelyard up`."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        # As the programs see it. By two spellings of one folder, the next start would not find what a killed one left.
+        self.path = path.resolve()
         self.logs = self.path / "logs"
         self.kubeconfig = self.path / "kubeconfig"
         self.image_rules = self.path / "images.yaml"
@@ -69,7 +70,7 @@ class StateFolder:
 
     def hint(self, verb: str) -> str:
         """Return the command that does something with this folder, as messages show it: with `--dir` where needed."""
-        usual = default_path(os.environ, Path.home()).absolute()
+        usual = default_path(os.environ, Path.home()).resolve()
         where = "" if self.path == usual else f" --dir={shlex.quote(str(self.path))}"
         return f"`modelyard {verb}{where}`"
 
