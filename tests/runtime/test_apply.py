@@ -54,3 +54,13 @@ async def test_a_child_that_was_left_to_somebody_else_is_looked_at_again(
     assert outcome.warning
     assert (outcome.warning.reason, outcome.requeue_after) == (Reason.FIELD_CONTESTED, expected)
     assert server.asked == []
+
+
+async def test_a_child_that_is_being_deleted_is_not_deleted_again():
+    cache = Cache(DEPLOYMENT, nobody, nobody)
+    leaving = stored("tools", 3, owner=f"{OWNER.meta.name}:{OWNER.meta.uid}", finalizing=True)
+    cache.upsert(leaving)
+    async with serving(silence) as server, client_of(server) as client:
+        applier = Applier(client, {DEPLOYMENT: cache}, Drift(VirtualClock(), lambda _what, _kind: None))
+        outcome = await applier.carry_out(OWNER, Plan(delete=(leaving.ref,)))
+    assert (server.asked, outcome.problem, outcome.retry) == ([], None, False)

@@ -246,6 +246,9 @@ class Applier:
         live = self._caches[ref.resource].get(ref.key)
         if live is None or live.meta.uid != ref.uid or not _controls(owner, live):
             return
+        if live.meta.deleting:
+            # It has finalizers, of which the plan may not know. To ask again changes nothing.
+            return
         try:
             await self._client.delete(ref.resource, ref.key, ref.uid)
         except (NotFound, Conflict):

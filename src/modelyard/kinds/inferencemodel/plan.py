@@ -30,13 +30,15 @@ _ANEW: Final = RequeueAfter(0.0, "the Service is made anew, because its clusterI
 def plan(model: Object[InferenceModelSpec], seen: Seen, decision: Decision) -> Plan:
     """Return the plan of one InferenceModel."""
     stored, is_lent = front(model, seen), lender(model) is not None
-    if stored and not is_lent and _is_headless(stored) != model.spec.headless:
+    if stored and not is_lent and not stored.meta.deleting and _is_headless(stored) != model.spec.headless:
         return Plan(delete=(stored.ref,), requeue_after=_ANEW)
+    # A Service of its own, from before an InferenceService lent one, would keep that from being created.
+    replaced = tuple(one.ref for one in seen.all(Owned(SERVICE))) if is_lent else ()
     wanted = slices(model, endpoints(decision, families(stored))) if stored or not is_lent else ()
     return Plan(
         # The Service first: if its name is taken, our slices would lead its clients to our hosts.
         apply=wanted if is_lent else (service(model), *wanted),
-        delete=_obsolete(seen, wanted),
+        delete=(*_obsolete(seen, wanted), *replaced),
         calls=(*decision.unloads, *decision.loads),
         requeue_after=_next_look(model, seen, decision),
     )
