@@ -112,7 +112,7 @@ def join(
 
 
 def _state(folder: Path | None) -> Path:
-    return (folder or default_state(os.environ, Path.home())).absolute()
+    return (folder or default_state(os.environ, Path.home())).resolve()
 
 
 def _address(listen: str) -> tuple[str, int]:
