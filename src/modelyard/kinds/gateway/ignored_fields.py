@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.conditions import FIELDS_IGNORED, Condition, condition
 from modelyard.core.reasons import Reason
+from modelyard.core.words import join_words
 from modelyard.kinds.gateway.blocks import HealthCheck
 from modelyard.kinds.gateway.exposure import ApiGateway
 
@@ -32,7 +33,7 @@ def _ignored(spec: GatewaySpec, decision: GatewayDecision) -> Iterator[str]:
     if unused := [field for field, is_set in _telemetry(spec.telemetry).items() if is_set]:
         yield f"{' and '.join(unused)} without effect: the gateway serves its metrics, sends none and receives none"
     if unused := _of_parent(spec.gateway_api):
-        yield f"spec.gatewayAPI.gateway: {_listed(unused)} without effect: parentRefs name a Gateway that exists"
+        yield f"spec.gatewayAPI.gateway: {join_words(unused)} without effect: parentRefs name a Gateway that exists"
     checks = [server.health_check for server in spec.mcp.servers] if spec.mcp.enabled else []
     if any(check.path != HealthCheck().path for check in checks):
         yield "spec.mcp.servers: healthCheck.path has no effect, because the gateway asks by MCP; remove it"
@@ -51,11 +52,6 @@ def _of_parent(block: GatewayApi) -> list[str]:
         "tls.secretName": bool(asked.tls.secret_name),
     }
     return [field for field, is_set in found.items() if is_set]
-
-
-def _listed(fields: list[str]) -> str:
-    *rest, last = fields
-    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def _telemetry(block: Telemetry) -> dict[str, bool]:

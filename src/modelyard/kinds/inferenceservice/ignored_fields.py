@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.conditions import FIELDS_IGNORED, Condition, Problem, condition
 from modelyard.core.reasons import Reason
+from modelyard.core.words import join_words
 from modelyard.engines import ENGINES, honoured, peculiar
 from modelyard.engines.flags import value_of
 from modelyard.kinds.inferenceservice import metal
@@ -19,7 +20,7 @@ from modelyard.kinds.model.api import Accelerator, Gpu
 from modelyard.kinds.shared import gpu, model_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from modelyard.core.objects import Stored
     from modelyard.kinds.inferenceservice.decide import ServiceDecision
@@ -67,7 +68,7 @@ def _of_pods(spec: InferenceServiceSpec) -> Iterator[Problem]:
     """Yield a problem if fields are set that hosts outside the cluster do not use."""
     fields = [f"spec.{_NAMES[name]}" for name in _NAMES if name not in _ON_HOSTS and _is_set(spec, name)]
     if fields:
-        named = _join_words(sorted(fields))
+        named = join_words(sorted(fields))
         verb = "have" if len(fields) > 1 else "has"
         yield _no_effect(f"{named} {verb} no effect on hosts outside the cluster", "remove what has no effect")
 
@@ -87,7 +88,7 @@ def _vllm_valid(warned: tuple[Problem, ...]) -> Condition:
 
 def _memory_requested(spec: InferenceServiceSpec) -> Iterator[Condition]:
     asked = {"moeCPUOffload": spec.moe_cpu_offload, "noKvOffload": spec.no_kv_offload}
-    fields = _join_words([f"spec.{name}" for name, value in asked.items() if value])
+    fields = join_words([f"spec.{name}" for name, value in asked.items() if value])
     if not fields or spec.resources.memory or spec.resources.host_memory:
         return
     problem = Problem(
@@ -146,12 +147,12 @@ def _overridden(spec: InferenceServiceSpec) -> Iterator[Problem]:
 
 def _foreign_fields(spec: InferenceServiceSpec) -> Iterator[Problem]:
     foreign = [
-        (_join_words(sorted(engines)), f"spec.{_NAMES[name]}")
+        (join_words(sorted(engines)), f"spec.{_NAMES[name]}")
         for name, engines in peculiar().items()
         if spec.runtime not in engines and _is_set(spec, name)
     ]
     for engines, fields in groupby(sorted(foreign), key=lambda pair: pair[0]):
-        named = _join_words([field for _, field in fields])
+        named = join_words([field for _, field in fields])
         yield _no_effect(
             f"only {engines} can use {named}, but spec.runtime is {spec.runtime}",
             "remove what has no effect, or choose another runtime",
@@ -213,8 +214,3 @@ def _metrics(spec: InferenceServiceSpec) -> Iterator[Problem]:
 
 def _no_effect(message: str, remedy: str) -> Problem:
     return Problem(Reason.FIELD_IGNORED, message, remedy)
-
-
-def _join_words(words: Sequence[str]) -> str:
-    *first, last = words or [""]
-    return f"{', '.join(first)} and {last}" if first else last

@@ -24,6 +24,7 @@ from modelyard.kinds.inferenceservice import handover, metal
 from modelyard.kinds.inferenceservice.naming import priority_class
 from modelyard.kinds.inferenceservice.phases import PhaseFacts
 from modelyard.kinds.shared import autoscale, fetch_report, pod_problems, scheduling, workloads
+from modelyard.kinds.shared.pods import FINISHED
 from modelyard.kinds.shared.scheduling import Placement
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _REMEDIES = pod_problems.Remedies(
     room="free or add capacity, lower spec.resources, or change spec.nodeSelector or spec.tolerations",
 )
 _NOTHING_TO_LOWER = "free or add capacity, or change spec.nodeSelector or spec.tolerations"
-_FINISHED = ("Failed", "Succeeded")
 _MUTATED_LISTS = ("tolerations",)
 """What of a pod is never as its template says, because the cluster adds to the list."""
 _FAILED = RequeueAfter(60.0, "pods failed a short while ago")
@@ -64,9 +64,7 @@ def observe_pods(seen: Seen) -> ObservedPods:
     """Return the pods of a service."""
     deployment, all_pods = seen.one(Owned(DEPLOYMENT)), seen.all(Owned(POD))
     vendors = scheduling.gpu_vendors(deployment)
-    pods = [
-        (pod, scheduling.placement_of(pod, vendors)) for pod in all_pods if pod.status.get("phase") not in _FINISHED
-    ]
+    pods = [(pod, scheduling.placement_of(pod, vendors)) for pod in all_pods if pod.status.get("phase") not in FINISHED]
     told = (
         placement
         for _, placement in pods

@@ -20,6 +20,7 @@ from modelyard.engines import ENGINES
 from modelyard.kinds.contract import Asked, Named, Owned
 from modelyard.kinds.modeldeployment import naming, version, weights
 from modelyard.kinds.modeldeployment.server import OWN
+from modelyard.kinds.shared.pods import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def is_scaled_up(seen: Seen) -> bool:
 
 def _unfinished(seen: Seen) -> list[Stored]:
     """Return the pods that still run or stop. Pods that were evicted stay for ever, and run nothing."""
-    return [pod for pod in seen.all(SERVERS) if pod.status.get("phase") not in ("Failed", "Succeeded")]
+    return [pod for pod in seen.all(SERVERS) if pod.status.get("phase") not in FINISHED]
 
 
 def checks(md: Object[ModelDeploymentSpec], seen: Seen) -> Iterator[Asked]:

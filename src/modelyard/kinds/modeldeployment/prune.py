@@ -15,6 +15,7 @@ from modelyard.kinds.contract import Named
 from modelyard.kinds.modeldeployment import download, drain, sharing, version, weights
 from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL
 from modelyard.kinds.modeldeployment.download import Stage
+from modelyard.kinds.shared.pods import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ def is_under_way(md: Object[ModelDeploymentSpec], seen: Seen) -> bool:
     """Return whether a download of other weights may still run, and remove those that are wanted now."""
     wanted = download.pods_of(md, seen)
     others = (pod for pod in seen.all(download.PODS) if pod not in wanted)
-    is_own = any(pod.status.get("phase") not in ("Failed", "Succeeded") for pod in others)
+    is_own = any(pod.status.get("phase") not in FINISHED for pod in others)
     return is_own or (_shares_claim(md, seen) and _is_pruned(md, seen))
 
 

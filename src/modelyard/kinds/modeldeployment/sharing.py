@@ -12,11 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core import names
+from modelyard.core.errors import SpecInvalid
 from modelyard.core.resources import DEPLOYMENT, POD
 from modelyard.core.selectors import Selector
+from modelyard.core.source import Claim, parse
 from modelyard.kinds.contract import Every
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.kinds.modeldeployment.api import DEPLOYMENT_LABEL, RESOURCE
+from modelyard.kinds.shared.pods import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +32,6 @@ Json = dict[str, Any]
 PRUNE: Final = "--prune-except"
 """The argument of `modelyard fetch` without which it removes nothing."""
 _OURS: Final = Selector(((names.MANAGED_BY, names.MANAGER),))
-_FINISHED: Final = ("Failed", "Succeeded")
 
 
 class Use(Struct, frozen=True):
@@ -69,8 +71,11 @@ def named(item: Stored) -> Use | None:
 
 
 def _claim(source: str) -> str:
-    scheme, _, rest = source.partition("://")
-    return rest.partition("/")[0] if scheme.lower() == "pvc" else ""
+    try:
+        found = parse(source)
+    except SpecInvalid:
+        return ""
+    return found.claim if isinstance(found, Claim) else ""
 
 
 def mounted(item: Stored) -> Use | None:
@@ -78,7 +83,7 @@ def mounted(item: Stored) -> Use | None:
     pod = pod_of(item)
     volumes = (volume.get("persistentVolumeClaim", {}) for volume in pod.get("volumes", ()))
     claims = tuple(volume["claimName"] for volume in volumes if volume)
-    may_prune = prunes(pod) and item.status.get("phase") not in _FINISHED
+    may_prune = prunes(pod) and item.status.get("phase") not in FINISHED
     return Use(item.meta.label(DEPLOYMENT_LABEL), claims, may_prune) if claims else None
 
 

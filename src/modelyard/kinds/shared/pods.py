@@ -11,6 +11,8 @@ Json = dict[str, Any]
 
 DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 
+FINISHED = ("Failed", "Succeeded")
+"""The phases of pods that do not run any more, and never will."""
 _REFERENCE = "$("
 """How the value of a variable begins to refer to another one."""
 
