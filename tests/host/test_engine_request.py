@@ -37,10 +37,13 @@ async def engine(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
 
 
 class KeepingEngine:
-    """Answers every request with these bytes, and keeps the connection open until it is told to close it."""
+    """Answers every request with these bytes, and keeps the connection open until it is told to close it.
 
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
+    With `closes` it closes it after each answer, though HTTP/1.1 promises otherwise.
+    """
+
+    def __init__(self, answer: bytes, *, closes: bool = False) -> None:
+        self._answer, self._closes = answer, closes
         self.connections: list[asyncio.StreamWriter] = []
         self.requests = 0
         self.closed = asyncio.Event()
@@ -50,6 +53,8 @@ class KeepingEngine:
         while await reader.read(2**16):
             self.requests += 1
             writer.write(self._answer)
+            if self._closes:
+                break
         writer.close()
         self.closed.set()
 
@@ -109,6 +114,31 @@ async def test_a_connection_that_the_engine_has_closed_meanwhile_is_replaced(con
         # It is noticed when the request is already on its way.
         engine.connections[0].transport.abort()
         assert await read(connections, port) == (200, 2, b"hi")
+    assert len(engine.connections) == 2
+
+
+async def test_a_connection_that_the_engine_closes_after_its_answer_is_replaced_before_the_next_request(
+    connections: EngineConnections,
+) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 2\r\n\r\nhi", closes=True)
+    async with engine.running() as port:
+        for number in (1, 2):
+            assert await read(connections, port) == (200, 2, b"hi")
+            async with asyncio.timeout(60):
+                while len(engine.connections) == number:
+                    await asyncio.sleep(0.01)
+        assert (len(engine.connections), engine.requests) == (3, 2)
+
+
+async def test_a_replacement_that_no_request_needs_is_closed_and_not_replaced(connections: EngineConnections) -> None:
+    engine = KeepingEngine(OK + b"Content-Length: 2\r\n\r\nhi", closes=True)
+    async with engine.running() as port:
+        await read(connections, port)
+        async with asyncio.timeout(IDLE_SECONDS + 30):
+            while len(engine.connections) < 2 or not all(one.is_closing() for one in engine.connections):
+                await asyncio.sleep(0.01)
+        # Enough for a connection that would be opened at once.
+        await asyncio.sleep(0.05)
     assert len(engine.connections) == 2
 
 
