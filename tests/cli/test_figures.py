@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from modelyard.cluster.figures import TITLES, cells
+from modelyard.cluster.figures import cells
+from modelyard.cluster.get import TITLES
 from modelyard.core.resources import POD
 from modelyard.engines.measured import Measured
 from tests.cli.conftest import TEAM, store
@@ -84,4 +85,4 @@ async def test_without_figures_there_are_no_columns_for_them(measured: Path) -> 
 def test_cells_are_short_and_empty_where_nothing_is_told() -> None:
     told = Measured(41.25, 3.0, 0.0, 0.256, first_tokens=4.0, first_token_seconds=1.0)
     assert cells(told) == ("41.2", "0.25s", "3", "0", "26%")
-    assert cells(None) == ("", "", "", "", "")
+    assert cells(Measured()) == ("", "", "", "", "")

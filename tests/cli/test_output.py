@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modelyard.cluster.kind_names import UnknownKind, find_kinds, split_target
+from modelyard.cluster.kind_names import SHORT_NAMES, UnknownKind, find_kinds, split_target
 from modelyard.cluster.output import age, table
 from modelyard.kinds import ALL
-from modelyard.kinds.model import MODEL
+from modelyard.kinds.model.api import RESOURCE as MODEL
 
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 
@@ -44,7 +44,11 @@ def test_a_kind_has_the_names_that_kubectl_knows(word: str) -> None:
 
 
 def test_every_kind_is_meant_by_no_word_and_by_all() -> None:
-    assert find_kinds("") == find_kinds("all") == ALL
+    assert find_kinds("") == find_kinds("all") == tuple(kind.resource for kind in ALL)
+
+
+def test_the_list_of_kinds_says_what_the_kinds_say_themselves() -> None:
+    assert {kind.resource: kind.short_names for kind in ALL} == SHORT_NAMES
 
 
 def test_a_word_that_is_no_kind_is_answered_with_those_that_there_are() -> None:

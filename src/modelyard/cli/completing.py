@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import typer  # noqa: TC002 - typer reads the types when it runs
 
-from modelyard.cluster.kind_names import KNOWN, UnknownKind, find_kinds
+from modelyard.cluster.kind_names import ANSWERING, KNOWN, UnknownKind, find_kind, find_kinds
 from modelyard.cluster.listing import list_objects
 from modelyard.cluster.session import Place, connected
-from modelyard.cluster.target import ANSWERING
-from modelyard.kinds import ALL
-from modelyard.kinds.door.api import RESOURCE as NAMESPACE
+from modelyard.core.resources import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from modelyard.core.resources import Resource
 
 _SECONDS: Final = 2.0
-_TALKING: Final = tuple(kind.resource for kind in ALL if kind.resource.kind in ANSWERING)
+_TALKING: Final = tuple(map(find_kind, ANSWERING))
 
 
 def complete_namespace(context: typer.Context, incomplete: str) -> list[str]:
@@ -50,7 +48,8 @@ def complete_target(context: typer.Context, incomplete: str) -> list[str]:
     """Return the objects KIND/NAME that begin with a word; before the slash, the kinds."""
     kind, slash, start = incomplete.partition("/")
     if not slash:
-        return [f"{one.name}/" for one in ALL if one.name.startswith(incomplete)]
+        kinds = (one.kind.lower() for one in find_kinds(""))
+        return [f"{name}/" for name in kinds if name.startswith(incomplete)]
     return [f"{kind}/{name}" for name in _of_kind(context, kind, start)]
 
 
@@ -63,7 +62,7 @@ def complete_talking(context: typer.Context, incomplete: str) -> list[str]:
 
 def _of_kind(context: typer.Context, kind: str, start: str) -> list[str]:
     with suppress(UnknownKind):
-        return _names(context, [one.resource for one in find_kinds(kind)], start)
+        return _names(context, find_kinds(kind), start)
     return []
 
 

@@ -25,6 +25,6 @@ def explain(
     output: Form = Output.TABLE,
 ) -> None:
     """Say why an object is not ready: conditions, pods, events, logs of what failed, and the next command."""
-    kind, name = split_target(target)
+    resource, name = split_target(target)
     place = Place(kubeconfig, context, namespace)
-    say(printed(on_cluster(place, lambda session: explain_object(session, kind, name)), output))
+    say(printed(on_cluster(place, lambda session: explain_object(session, resource, name)), output))

@@ -45,11 +45,11 @@ def get(
     names = [*([first] if slash else []), *(name or ())]
     if names and (everywhere or selector):
         raise typer.BadParameter("an object that is named needs neither --all-namespaces nor --selector")
-    kinds = (find_kind(word),) if names else find_kinds(word)
+    resources = (find_kind(word),) if names else find_kinds(word)
     place = Place(kubeconfig, context, namespace)
 
     async def work(session: Session) -> tuple[Rows, tuple[str, ...], Figures]:
-        rows, missing = await get_rows(session, kinds, names, everywhere=everywhere, selector=selector)
+        rows, missing = await get_rows(session, resources, names, everywhere=everywhere, selector=selector)
         return rows, missing, await get_figures(session, rows) if output is Output.WIDE else {}
 
     rows, missing, figures = on_cluster(place, work)

@@ -10,11 +10,9 @@ from modelyard.cluster.answer import Figures, NotAnswering
 from modelyard.cluster.api_key import key_of
 from modelyard.cluster.conversation import Chat, Message, asked, list_models, reached, target_of
 from modelyard.cluster.failures import NoDefinition, NothingFound
-from modelyard.cluster.kind_names import split_target
+from modelyard.cluster.kind_names import ANSWERING, find_kind, split_target
 from modelyard.cluster.session import for_each
-from modelyard.cluster.target import ANSWERING
 from modelyard.core.resources import Key
-from modelyard.kinds import ALL
 from modelyard.kube.credentials import Redacted
 from modelyard.kube.errors import NotFound, Unavailable
 
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
     from modelyard.cluster.conversation import Way, Ways
     from modelyard.cluster.session import Session
     from modelyard.core.objects import Stored
-    from modelyard.kinds.contract import Kind
+    from modelyard.core.resources import Resource
 
-_KINDS: Final = tuple(kind for kind in ALL if kind.resource.kind in ANSWERING)
+_KINDS: Final = tuple(map(find_kind, ANSWERING))
 _LISTED: Final = 10
 
 
@@ -75,12 +73,12 @@ async def _find(session: Session, target: str) -> Stored:
     if "/" in target:
         kind, name = split_target(target)
         if kind not in _KINDS:
-            raise NotAnswering(f"a {kind.resource.kind} answers no questions; ask one of {', '.join(ANSWERING)}")
-        return await session.get(kind.resource, Key(session.namespace, name))
+            raise NotAnswering(f"a {kind.kind} answers no questions; ask one of {', '.join(ANSWERING)}")
+        return await session.get(kind, Key(session.namespace, name))
 
-    async def found(kind: Kind) -> Stored | None:
+    async def found(kind: Resource) -> Stored | None:
         try:
-            return await session.get(kind.resource, Key(session.namespace, target))
+            return await session.get(kind, Key(session.namespace, target))
         except (NothingFound, NoDefinition):
             return None
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 _LOGS: Final = 3
 _LINES: Final = 15
 _LONGEST_LINE: Final = 512
-_OURS: Final = frozenset(kind.resource for kind in ALL)
+_KINDS: Final = {kind.resource: kind for kind in ALL}
 
 
-async def explain_object(session: Session, kind: Kind, name: str) -> Explanation:
-    """Return why an object is not ready; NothingFound: it does not exist."""
-    item = await session.get(kind.resource, Key(session.namespace, name))
+async def explain_object(session: Session, resource: Resource, name: str) -> Explanation:
+    """Return why an object of a kind of ours is not ready; NothingFound: it does not exist."""
+    item, kind = await session.get(resource, Key(session.namespace, name)), _KINDS[resource]
     reading = _Reading(session)
     selector = f"{names.KIND_LABEL}={kind.name},{names.INSTANCE_LABEL}={names.short(name)}"
     resources = [one for one in dict.fromkeys((*kind.children, *kind.creates)) if one != SECRET and not one.optional]
@@ -82,14 +82,14 @@ async def _needs(session: Session, kind: Kind, item: Stored) -> list[Need]:
     for read in reading:
         found = await _find(session, obj, read)
         reading.found(read, {found.meta.key: found} if found else {})
-        if isinstance(read, Named) and read.resource in _OURS:
+        if isinstance(read, Named) and read.resource in _KINDS:
             needs.append(Need(read.resource, Key(obj.meta.namespace, read.name), found))
     return needs
 
 
 async def _find(session: Session, obj: Object[Any], read: Lookup) -> Stored | None:
     """Return an object of our kinds that is read by name; of everything else nothing is looked at."""
-    if not isinstance(read, Named) or read.resource not in _OURS:
+    if not isinstance(read, Named) or read.resource not in _KINDS:
         return None
     try:
         return await session.client.get(read.resource, Key(obj.meta.namespace, read.name))

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from modelyard.cluster.session import Session
     from modelyard.core.checks.engine_metrics import EngineMetrics
 
-    Figures = Mapping[OwnerKey, Measured]
-    """The figures of objects that are served."""
+    Figures = Mapping[OwnerKey, tuple[str, ...]]
+    """The figures of objects that are served, as cells of a table; empty ones: the engine does not tell."""
 
-TITLES: Final = ("TOKENS/S", "FIRST", "RUNNING", "WAITING", "KV")
 PAUSE_SECONDS: Final = 1.0
 """How long after the first reading the second is made."""
 
@@ -56,15 +55,16 @@ async def read_figures(session: Session, namespace: str, wanted: Collection[Owne
         return {}
     found = ((owner_of(pod), metrics_check(pod)) for pod in pods)
     servers = [(owner, check) for owner, check in found if owner and check and owner in wanted]
-    return await _read_twice(session, servers) if servers else {}
+    told = await _read_twice(session, servers) if servers else {}
+    return {owner: cells(figures) for owner, figures in told.items()}
 
 
-def cells(figures: Measured | None) -> tuple[str, ...]:
-    """Return the cells below the titles; empty ones: the engine does not tell, or there is none."""
-    return tuple(cell(figures or Measured()) for cell in _CELLS)
+def cells(figures: Measured) -> tuple[str, ...]:
+    """Return the figures of a model as cells of a table; empty ones: the engine does not tell."""
+    return tuple(cell(figures) for cell in _CELLS)
 
 
-async def _read_twice(session: Session, servers: Sequence[tuple[OwnerKey, EngineMetrics]]) -> Figures:
+async def _read_twice(session: Session, servers: Sequence[tuple[OwnerKey, EngineMetrics]]) -> dict[OwnerKey, Measured]:
     checks, places = [check for _, check in servers], asyncio.Semaphore(_AT_A_TIME)
 
     async def reading(check: EngineMetrics) -> Reading | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from modelyard.cluster.figures import TITLES, cells, read_figures
 from modelyard.cluster.listing import Listed, list_objects
 from modelyard.cluster.output import Output, age, encoded, table
 from modelyard.cluster.rows import Row, row
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 
     from modelyard.cluster.figures import Figures
     from modelyard.cluster.session import Session
-    from modelyard.kinds.contract import Kind
+    from modelyard.core.resources import Resource
+
+TITLES: Final = ("TOKENS/S", "FIRST", "RUNNING", "WAITING", "KV")
+"""The columns of the figures, in their order."""
 
 
 class Rows(Struct, frozen=True):
@@ -31,22 +33,25 @@ class Rows(Struct, frozen=True):
 
 
 async def get_rows(
-    session: Session, kinds: Sequence[Kind], names: Sequence[str], *, everywhere: bool, selector: str
+    session: Session, resources: Sequence[Resource], names: Sequence[str], *, everywhere: bool, selector: str
 ) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows of the objects that a command line means, sorted, and a line for each kind that is left out."""
     if names:
-        (kind,) = kinds
-        found = await for_each(lambda name: session.get(kind.resource, Key(session.namespace, name)), names)
+        (resource,) = resources
+        found = await for_each(lambda name: session.get(resource, Key(session.namespace, name)), names)
         listed = Listed(tuple(found))
     else:
         namespace = "" if everywhere else session.namespace
-        listed = await list_objects(session, [kind.resource for kind in kinds], namespace, selector)
+        listed = await list_objects(session, resources, namespace, selector)
     rows = sorted(map(row, listed.items), key=lambda each: (each.kind, each.namespace, each.name))
     return Rows(tuple(rows)), listed.missing
 
 
 async def get_figures(session: Session, rows: Rows) -> Figures:
     """Return the figures of the objects of some rows; those that have none, or cannot be read, are left out."""
+    # Only a wide table shows them, and what reads them takes longer to load than a cluster takes to list its objects.
+    from modelyard.cluster.figures import read_figures  # noqa: PLC0415
+
     places = {each.namespace for each in rows.items}
     return await read_figures(session, places.pop() if len(places) == 1 else "", {_owner(each) for each in rows.items})
 
@@ -71,7 +76,7 @@ def _cells(each: Row, *, everywhere: bool) -> tuple[str, ...]:
 
 
 def _wide_cells(each: Row, now: datetime, figures: Figures) -> tuple[str, ...]:
-    measured = cells(figures.get(_owner(each))) if figures else ()
+    measured = figures.get(_owner(each), ("",) * len(TITLES)) if figures else ()
     return (*measured, age(each.created, now), each.message)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from modelyard.cluster.kind_names import ANSWERING
 from modelyard.cluster.rows import NOT_OBSERVED
-from modelyard.cluster.target import ANSWERING
 from modelyard.core import names
 from modelyard.core.reasons import PROBLEMS, Reason
 from modelyard.core.resources import VOLUME_CLAIM

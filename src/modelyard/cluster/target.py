@@ -11,15 +11,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from modelyard.cluster.kind_names import SERVING
 from modelyard.core.resources import Key
 from modelyard.kinds.shared.service_refs import served_model
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
-
-SERVING: Final = frozenset({"InferenceService", "ModelDeployment", "ZerfooInferenceService"})
-ANSWERING: Final = (*sorted(SERVING | {"Gateway", "InferenceModel"}),)
-"""The kinds that a question can be put to: they speak OpenAI's API."""
 
 _LOCAL_PORT: Final = 8080
 _SUFFIX: Final = ".svc.cluster.local"

@@ -64,6 +64,7 @@ SERVICE = Resource("", "v1", "Service", "services")
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 # The forerunner of EndpointSlices: its controller copies an object of it into slices of the Service of its name.
 ENDPOINTS = Resource("", "v1", "Endpoints", "endpoints", by_name=True)
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets", by_name=True)
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps", by_name=True)

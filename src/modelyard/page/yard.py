@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from modelyard.cluster.target import ANSWERING
+from modelyard.cluster.kind_names import ANSWERING
 from modelyard.core import names
 from modelyard.core.resources import POD, Key
 from modelyard.kinds import ALL

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from modelyard.core.resources import Resource
+from modelyard.core.resources import NAMESPACE
 
-RESOURCE: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+RESOURCE: Final = NAMESPACE
 
 NAME: Final = "modelyard-door"
 """The name of the Service, and of the Deployment and the ConfigMap behind it, in every namespace that has a door."""
