@@ -12,12 +12,12 @@ import typer
 from modelyard.cli.completing import complete_talking
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
 from modelyard.cli.one_machine import local_services
+from modelyard.cli.place import chosen_place
 from modelyard.cluster import ask as questions
 from modelyard.cluster.answer import shown
 from modelyard.cluster.api_key import read_key
 from modelyard.cluster.conversation import Ways
 from modelyard.cluster.output import Output, encoded
-from modelyard.cluster.session import Place
 
 if TYPE_CHECKING:
     from modelyard.cluster.ask import Answer
@@ -51,8 +51,8 @@ def ask(
 ) -> None:
     """Ask a model of the cluster a question; the answer is streamed, and its speed is told."""
     tell = _ignore if output.is_for_programs else _tell
-    place = Place(kubeconfig, context, namespace)
-    ways = Ways(local_services(kubeconfig), place)
+    place = chosen_place(kubeconfig, context, namespace)
+    ways = Ways(local_services(place.kubeconfig), place)
 
     async def work(session: Session) -> Answer:
         key = await read_key(session, key_secret) if key_secret else _key(key_file)

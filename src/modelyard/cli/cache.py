@@ -18,13 +18,13 @@ from modelyard.cli.on_cluster import (
     remark,
     say,
 )
+from modelyard.cli.place import chosen_place
 from modelyard.cli.run import read_policy
 from modelyard.cluster.cache import find_cache, look_into, printed
 from modelyard.cluster.cached import Cache, Cached, unused
 from modelyard.cluster.failures import NothingFound
 from modelyard.cluster.operator import find_operator
 from modelyard.cluster.output import Output
-from modelyard.cluster.session import Place
 from modelyard.core.policy import Policy
 from modelyard.core.resources import Key
 
@@ -50,7 +50,7 @@ def cache(
     if context_.invoked_subcommand:
         return
     found = on_cluster(
-        Place(kubeconfig, context, namespace), lambda session: _found(session, everywhere=everywhere, scan=scan)
+        chosen_place(kubeconfig, context, namespace), lambda session: _found(session, everywhere=everywhere, scan=scan)
     )
     say(printed(found, output))
     if not found.claims:
@@ -68,7 +68,7 @@ def rm(
     namespace: Namespace = "",
 ) -> None:
     """Remove the weights of a namespace that no object and no pod uses. Their files are named first."""
-    place = Place(kubeconfig, context, namespace)
+    place = chosen_place(kubeconfig, context, namespace)
     found = unused(on_cluster(place, lambda session: _found(session, everywhere=False, scan=True)), key or ())
     if not found:
         raise NothingFound("there are no such weights that nothing uses; `modelyard cache --scan` shows what there is")

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import typer  # noqa: TC002 - typer reads the types when it runs
 
+from modelyard.cli.place import chosen_place
 from modelyard.cluster.kind_names import ANSWERING, KNOWN, UnknownKind, find_kind, find_kinds
 from modelyard.cluster.listing import list_objects
-from modelyard.cluster.session import Place, connected
+from modelyard.cluster.session import connected
 from modelyard.core.resources import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from modelyard.cluster.session import Place
     from modelyard.core.resources import Resource
 
 _SECONDS: Final = 2.0
@@ -75,7 +77,7 @@ def _names(context: typer.Context, resources: Iterable[Resource], start: str) ->
 
 def _place(context: typer.Context) -> Place:
     given = context.params
-    return Place(given.get("kubeconfig"), given.get("context") or "", given.get("namespace") or "")
+    return chosen_place(given.get("kubeconfig"), given.get("context") or "", given.get("namespace") or "")
 
 
 async def _listed(place: Place, resources: tuple[Resource, ...]) -> list[str]:

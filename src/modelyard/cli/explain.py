@@ -8,10 +8,10 @@ import typer
 
 from modelyard.cli.completing import complete_target
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, say
+from modelyard.cli.place import chosen_place
 from modelyard.cluster.explain import explain_object, printed
 from modelyard.cluster.kind_names import split_target
 from modelyard.cluster.output import Output
-from modelyard.cluster.session import Place
 
 
 def explain(
@@ -26,5 +26,5 @@ def explain(
 ) -> None:
     """Say why an object is not ready: conditions, pods, events, logs of what failed, and the next command."""
     resource, name = split_target(target)
-    place = Place(kubeconfig, context, namespace)
+    place = chosen_place(kubeconfig, context, namespace)
     say(printed(on_cluster(place, lambda session: explain_object(session, resource, name)), output))

@@ -9,10 +9,10 @@ import typer
 
 from modelyard.cli.completing import complete_kind, complete_name
 from modelyard.cli.on_cluster import Context, Everywhere, Form, Kubeconfig, Namespace, on_cluster, remark, say
+from modelyard.cli.place import chosen_place
 from modelyard.cluster.get import get_figures, get_rows, printed
 from modelyard.cluster.kind_names import find_kind, find_kinds
 from modelyard.cluster.output import Output
-from modelyard.cluster.session import Place
 
 if TYPE_CHECKING:
     from modelyard.cluster.figures import Figures
@@ -46,7 +46,7 @@ def get(
     if names and (everywhere or selector):
         raise typer.BadParameter("an object that is named needs neither --all-namespaces nor --selector")
     resources = (find_kind(word),) if names else find_kinds(word)
-    place = Place(kubeconfig, context, namespace)
+    place = chosen_place(kubeconfig, context, namespace)
 
     async def work(session: Session) -> tuple[Rows, tuple[str, ...], Figures]:
         rows, missing = await get_rows(session, resources, names, everywhere=everywhere, selector=selector)

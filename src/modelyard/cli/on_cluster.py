@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from modelyard.cli.completing import complete_namespace
+from modelyard.cluster.failures import NoCluster
 from modelyard.cluster.output import Output
-from modelyard.cluster.session import Place, connected
+from modelyard.cluster.session import connected
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from modelyard.cluster.session import Session
+    from modelyard.cluster.session import Place, Session
 
 T = TypeVar("T")
 
 Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="The kubeconfig to use. Left out: KUBECONFIG, or ~/.kube/config.")
+    Path | None,
+    typer.Option("--kubeconfig", help="The kubeconfig to use. Left out: as kubectl, else that of `modelyard up`."),
 ]
 Context = Annotated[str, typer.Option("--context", help="The context of the kubeconfig. Left out: the current one.")]
 Namespace = Annotated[
@@ -46,7 +48,14 @@ def on_cluster(place: Place, work: Callable[[Session], Awaitable[T]]) -> T:
         async with connected(place, os.environ) as session:
             return await work(session)
 
-    return asyncio.run(connect_and_work())
+    try:
+        return asyncio.run(connect_and_work())
+    except NoCluster as error:
+        from modelyard.cli.one_machine import advice  # noqa: PLC0415 - clusters need nothing of it
+
+        if hint := advice(place.kubeconfig):
+            raise NoCluster(f"{error}; {hint}") from error
+        raise
 
 
 def say(text: str) -> None:

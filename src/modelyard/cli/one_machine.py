@@ -1,27 +1,59 @@
-"""Where Services listen on this machine, if the kubeconfig in use is that of a `modelyard up`."""
+"""The `modelyard up` of this user: its kubeconfig, where its Services listen, and what to do when it does not answer.
+
+Called by the verbs for clusters, so that they work beside a `modelyard up` as well.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelyard.cluster.conversation import not_here
-from modelyard.local.up.state_folder import StateFolder
+from modelyard.local.up.state_folder import StateFolder, default_path
 
 if TYPE_CHECKING:
     from modelyard.cluster.conversation import LocalServices
     from modelyard.core.resources import Key
 
 
+def running_kubeconfig() -> Path | None:
+    """Return the kubeconfig of the `modelyard up` in this user's usual folder; None: none runs there."""
+    folder = StateFolder(default_path(os.environ, Path.home()))
+    with suppress(PermissionError):
+        return folder.kubeconfig if folder.is_held() and folder.kubeconfig.exists() else None
+    return None
+
+
+def advice(kubeconfig: Path | None) -> str:
+    """Return what to do about a cluster that does not answer, if a `modelyard up` has to do with it; empty: none has.
+
+    None: the kubeconfig that the environment names is in use.
+    """
+    used = _used(kubeconfig)
+    if used and not used.is_held():
+        return f"nothing runs in {used.path}; start it with {used.hint('up')}"
+    running = running_kubeconfig()
+    return f"a `modelyard up` runs on this machine, with the kubeconfig {running}" if running and not used else ""
+
+
 def local_services(kubeconfig: Path | None = None) -> LocalServices:
     """Return where Services listen on this machine; None: the kubeconfig that the environment names is in use."""
-    file = (kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).absolute()
-    folder = StateFolder(file.parent)
+    folder = _used(kubeconfig)
+    if folder is None:
+        return not_here
 
     def address(service: Key, port: int) -> str:
         # Read each time: a page outlives the Services that were there at its start.
         found = folder.service_addresses().get(service, {}).get(port)
         return str(found) if found else ""
 
-    return address if file == folder.kubeconfig else not_here
+    return address
+
+
+def _used(kubeconfig: Path | None) -> StateFolder | None:
+    """Return the folder that a kubeconfig belongs to; None: it is none of a `modelyard up`."""
+    file = (kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).expanduser().absolute()
+    folder = StateFolder(file.parent)
+    return folder if file.resolve() == folder.kubeconfig and folder.is_prepared() else None

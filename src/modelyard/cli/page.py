@@ -15,8 +15,10 @@ import typer
 from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.cli.one_machine import local_services
+from modelyard.cli.place import chosen_place
 from modelyard.cluster.conversation import Ways
-from modelyard.cluster.session import Place
+from modelyard.cluster.failures import explained
+from modelyard.cluster.session import connection
 from modelyard.core.names import PAGE_TOKEN
 from modelyard.kube import config
 from modelyard.page.server import PageSettings, serving_here, serving_in_cluster, until_signalled
@@ -55,8 +57,11 @@ def page(
     token = os.environ.pop(PAGE_TOKEN, "")
     settings = PageSettings(port, namespace, edit, token, listen_fd, _origins(url, in_cluster=in_cluster))
     if not in_cluster:
-        settings = msgspec.structs.replace(settings, ways=Ways(local_services(), Place()))
-        event_loop.run(until_signalled(serving_here(config.find(os.environ), settings), _say))
+        place = chosen_place(None)
+        settings = msgspec.structs.replace(settings, ways=Ways(local_services(place.kubeconfig), place))
+        with explained():
+            found = connection(place, os.environ)
+        event_loop.run(until_signalled(serving_here(found, settings), _say))
         return
     connect = partial(config.in_cluster_as, os.environ, authority=authority)
     event_loop.run(until_signalled(serving_in_cluster(connect, _with_port(settings)), _say))

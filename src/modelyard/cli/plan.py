@@ -13,12 +13,12 @@ import typer
 from msgspec import Struct
 
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, remark, say
+from modelyard.cli.place import chosen_place
 from modelyard.cli.run import read_policy
 from modelyard.cluster.live_plan import plan_live, with_string_data
 from modelyard.cluster.live_plan import printed as printed_live
 from modelyard.cluster.operator import find_operator
 from modelyard.cluster.output import Output, encoded
-from modelyard.cluster.session import Place
 from modelyard.core.errors import ModelyardError, SpecInvalid
 from modelyard.core.objects import Stored
 from modelyard.core.plan import Child, CreateOnly
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from modelyard.cluster.changes import Changes
-    from modelyard.cluster.session import Session
+    from modelyard.cluster.session import Place, Session
     from modelyard.kinds.contract import Kind, Lookup, Object
     from modelyard.manifests.documents import Document
 
@@ -75,11 +75,10 @@ def plan(
 ) -> None:
     """Print the objects that manifests would create. References are looked up among the same manifests."""
     read = read_files(file)
-    place = Place(kubeconfig, context, namespace)
     if live:
-        _plan_live(read, place, output)
+        _plan_live(read, chosen_place(kubeconfig, context, namespace), output)
         return
-    if place != Place():
+    if kubeconfig or context or namespace:
         raise typer.BadParameter("--kubeconfig, --context and --namespace need --live")
     given = [_placed(document.body) for document in read]
     plans = [_planned_document(document, given) for document in read]

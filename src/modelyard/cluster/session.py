@@ -55,15 +55,16 @@ class Session(Struct, frozen=True):
 async def connected(place: Place, environ: Mapping[str, str]) -> AsyncIterator[Session]:
     """Yield a session with the cluster of a place. Errors of the block are explained."""
     with explained():
-        connection = _connection(place, environ)
-        transport = HttpTransport(connection)
+        found = connection(place, environ)
+        transport = HttpTransport(found)
         try:
-            yield Session(Client(transport), place.namespace or connection.namespace, transport)
+            yield Session(Client(transport), place.namespace or found.namespace, transport)
         finally:
             await transport.close()
 
 
-def _connection(place: Place, environ: Mapping[str, str]) -> Connection:
+def connection(place: Place, environ: Mapping[str, str]) -> Connection:
+    """Return the connection to the cluster of a place, for these environment variables."""
     if place.kubeconfig:
         return config.from_kubeconfig([place.kubeconfig.expanduser()], place.context)
     return config.find(environ, place.context)

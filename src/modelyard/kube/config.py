@@ -39,15 +39,19 @@ def find(
 
     A `context` is one of a kubeconfig; empty: the current one, or the cluster of the pod we run in.
     """
-    listed = [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if listed:
+    if listed := _listed(environ):
         return from_kubeconfig(listed, context)
     if environ.get("KUBERNETES_SERVICE_HOST") and not context:
         return in_cluster(environ, account)
-    usual = (home or Path.home()) / ".kube" / "config"
+    usual = _usual(home)
     if usual.exists():
         return from_kubeconfig([usual], context)
     raise ConfigInvalid("no cluster", "", f"KUBECONFIG is not set, {usual} does not exist, and this is not a pod")
+
+
+def is_named(environ: Mapping[str, str], *, home: Path | None = None) -> bool:
+    """Return whether anything names a cluster: these environment variables, or the usual file."""
+    return bool(_listed(environ) or environ.get("KUBERNETES_SERVICE_HOST") or _usual(home).exists())
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
@@ -84,6 +88,14 @@ def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
         server_name=cluster.tls_server_name,
         verify=not cluster.insecure_skip_tls_verify,
     )
+
+
+def _listed(environ: Mapping[str, str]) -> list[Path]:
+    return [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+
+
+def _usual(home: Path | None) -> Path:
+    return (home or Path.home()) / ".kube" / "config"
 
 
 def _server_of_pod(environ: Mapping[str, str]) -> str:

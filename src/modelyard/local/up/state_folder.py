@@ -82,6 +82,10 @@ class StateFolder:
         self._lock.touch(0o600)
         private_folder(self.logs)
 
+    def is_prepared(self) -> bool:
+        """Whether the folder is one of `modelyard up`."""
+        return self._lock.exists()
+
     def keep_image_rules(self, file: Path) -> None:
         """Keep a copy of the rules for images: pods that they run are started again by every later `up`."""
         write_private(self.image_rules, file.read_bytes())
