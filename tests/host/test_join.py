@@ -13,6 +13,7 @@ from modelyard.cli.verbs import app
 from modelyard.host.join import Joining, host_name, manifests
 from modelyard.host.settings import HostRecord, write_host_record
 from modelyard.kinds.inferencehost.api import RESOURCE, InferenceHostSpec
+from tests.support.own_network import run_in_own_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,12 @@ def test_the_one_address_of_a_daemon_is_the_endpoint(tmp_path: Path, address: st
     write_host_record(tmp_path, HostRecord(1, str(tmp_path / "token"), address))
     result = CliRunner().invoke(app, ["host", "join", "--dir", str(tmp_path)])
     assert next(iter(yaml.safe_load_all(result.stdout.partition("---")[2])))["spec"]["endpoint"] == url
+
+
+async def test_a_daemon_at_all_addresses_has_ipv4_and_joins_with_ipv6_where_that_is_all_there_is(
+    tmp_path: Path,
+) -> None:
+    await run_in_own_network(60, "tests.host.ipv6_only", str(tmp_path))
 
 
 @pytest.mark.parametrize(

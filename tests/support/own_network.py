@@ -59,6 +59,14 @@ def own_address() -> str | None:
         return str(probe.getsockname()[0])
 
 
+def bring_up_ipv6(address: str) -> None:
+    """Bring loopback up with an IPv6 address, whose network of 32 bits is then the only one that is reached."""
+    bring_up(())
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sIi", socket.inet_pton(socket.AF_INET6, address), 32, socket.if_nametoindex("lo"))
+        fcntl.ioctl(any_socket, _SET_ADDRESS, request)
+
+
 def bring_up(addresses: Iterable[str]) -> None:
     """Bring loopback up, with these IPv4 addresses besides 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from math import ceil
 from pathlib import Path
@@ -20,12 +21,12 @@ from modelyard.core.quantities import quantity, seconds
 from modelyard.host.access import NOT_PUBLIC, Network, read_token
 from modelyard.host.daemon import run_daemon
 from modelyard.host.join import Joining, host_name, manifests
-from modelyard.host.settings import DEFAULT_PORT, HostSettings, Tls, default_state, read_host_record
+from modelyard.host.settings import ALL_ADDRESSES, DEFAULT_PORT, HostSettings, Tls, default_state, read_host_record
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False, add_completion=False)
 
-_ELSEWHERE: Final = ("192.0.2.1", 9)
-"""An address of documentation: nothing is sent, the kernel only says by which of ours it would be reached."""
+_ELSEWHERE: Final = {socket.AF_INET: ("192.0.2.1", 9), socket.AF_INET6: ("2001:db8::1", 9)}
+"""Addresses of documentation: nothing is sent, the kernel only says by which of ours they would be reached."""
 
 Dir = Annotated[
     Path | None, typer.Option("--dir", help="Where state is kept. Left out: a folder in the user's data folder.")
@@ -103,7 +104,7 @@ def join(
     scheme = "https" if record.is_tls else "http"
     joining = Joining(
         name=name or host_name(socket.gethostname()),
-        endpoint=endpoint or f"{scheme}://{_in_url(record.host or _own_address())}:{record.port}",
+        endpoint=endpoint or f"{scheme}://{_in_url(_called_at(record.host))}:{record.port}",
         token=read_token(Path(record.token_file)),
         namespace=namespace,
         ca=ca.read_text() if ca else "",
@@ -151,13 +152,24 @@ def _seconds(drain: str) -> float:
         raise typer.BadParameter(f"--drain: {error}") from error
 
 
-def _own_address() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(_ELSEWHERE)
-        except OSError as error:
-            raise ModelyardError(f"this machine has no address ({error}); name the URL with --endpoint") from error
+def _called_at(address: str) -> str:
+    """Return the address of a daemon, from that of its record. Of a machine with IPv4 and IPv6, that of IPv4."""
+    if address not in ("", ALL_ADDRESSES):
+        return address
+    families = _ELSEWHERE if address else (socket.AF_INET,)
+    found = next(filter(None, map(_own_address, families)), "")
+    if not found:
+        known = "no address" if address else "no IPv4 address; listen at [::] if it has one of IPv6"
+        raise ModelyardError(f"this machine has {known}, or name the URL with --endpoint")
+    return found
+
+
+def _own_address(family: socket.AddressFamily) -> str:
+    """Return the address of this machine by which others of a family are reached; empty: it has none."""
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(_ELSEWHERE[family])
         return str(probe.getsockname()[0])
+    return ""
 
 
 def _in_url(address: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +28,13 @@ from modelyard.host.models import Models
 from modelyard.host.open_files import raise_open_files
 from modelyard.host.proxy import Proxy
 from modelyard.host.routes import Routes
-from modelyard.host.settings import HostRecord, write_host_record
+from modelyard.host.settings import ALL_ADDRESSES, HostRecord, write_host_record
 from modelyard.host.wanted import WantedFile
 from modelyard.local.files import private_folder
 from modelyard.local.node.process.reaper_process import exclusive_state
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
 
     from modelyard.host.settings import HostSettings
@@ -122,12 +124,29 @@ async def _listening(settings: HostSettings, routes: Routes, hurry: asyncio.Even
 
 
 async def _listen(runner: web.AppRunner, settings: HostSettings) -> None:
+    context = _tls_context(settings)
     try:
-        context = Certificate(settings.tls).context if settings.tls else None
-        await web.TCPSite(runner, settings.host, settings.port, ssl_context=context).start()
+        await _site(runner, settings, context).start()
     except OSError as error:
-        raise CannotListen(f"cannot serve at {settings.host}:{settings.port}: {error}") from error
+        where = f"{settings.host} port {settings.port}"
+        raise CannotListen(f"cannot listen at {where}: {error}; choose another with --listen") from error
     port = runner.addresses[0][1]
-    record = HostRecord(port, str(settings.token.absolute()), settings.only_address, is_tls=context is not None)
+    record = HostRecord(port, str(settings.token.absolute()), settings.recorded_address, is_tls=context is not None)
     write_host_record(settings.state, record)
     _log.info("serving", host=settings.host, port=port, tls=context is not None, state=str(settings.state))
+
+
+def _tls_context(settings: HostSettings) -> ssl.SSLContext | None:
+    try:
+        return Certificate(settings.tls).context if settings.tls else None
+    except OSError as error:
+        raise CannotListen(f"the certificate cannot be used: {error}; see --tls-cert and --tls-key") from error
+
+
+def _site(runner: web.AppRunner, settings: HostSettings, context: ssl.SSLContext | None) -> web.BaseSite:
+    """Return the socket to serve at. That of `::` takes IPv4 as well, as with most servers; asyncio's would not."""
+    if settings.host != ALL_ADDRESSES:
+        return web.TCPSite(runner, settings.host, settings.port, ssl_context=context)
+    address = (settings.host, settings.port)
+    both = socket.create_server(address, family=socket.AF_INET6, dualstack_ipv6=socket.has_dualstack_ipv6())
+    return web.SockSite(runner, both, ssl_context=context)

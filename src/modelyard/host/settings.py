@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 11434
 DRAIN_SECONDS: Final = 30.0
+ALL_ADDRESSES: Final = "::"
+"""All addresses of a machine, those of IPv4 as well."""
+ALL_IPV4: Final = "0.0.0.0"  # noqa: S104 - it is there to be called by other machines, of allowed networks
 
 
 class NotStarted(ModelyardError):
@@ -35,7 +37,7 @@ class HostSettings(Struct, frozen=True):
     """How a daemon listens, whom it serves, and what models may take."""
 
     state: Path
-    host: str = "0.0.0.0"  # noqa: S104 - it is there to be called by other machines, of the networks below
+    host: str = ALL_IPV4
     port: int = DEFAULT_PORT
     token_file: Path | None = None
     """None: a token is made in the state folder."""
@@ -50,9 +52,9 @@ class HostSettings(Struct, frozen=True):
     drain_seconds: float = DRAIN_SECONDS
 
     @property
-    def only_address(self) -> str:
-        """The one address to listen at; empty: all of them."""
-        return "" if ip_address(self.host).is_unspecified else self.host
+    def recorded_address(self) -> str:
+        """The address as a record has it: the one to listen at, or `::`; empty: all of IPv4."""
+        return "" if self.host == ALL_IPV4 else self.host
 
     @property
     def token(self) -> Path:
@@ -66,7 +68,7 @@ class HostRecord(Struct, frozen=True):
     port: int
     token_file: str
     host: str = ""
-    """The one address that it listens at; empty: all of them."""
+    """The address that it listens at, or `::` for all of them; empty: all of IPv4."""
     is_tls: bool = False
 
 
