@@ -57,3 +57,10 @@ def test_the_units_wait_for_the_drain() -> None:
     assert launchd["ExitTimeOut"] == int(timeout) > DRAIN_SECONDS
     assert launchd["ProgramArguments"][-1] == "exec modelyard host"
     assert "modelyard host\n" in systemd
+
+
+def test_the_unit_of_systemd_keeps_the_other_models_when_an_engine_is_killed() -> None:
+    systemd = (ROOT / "deploy" / "host" / "modelyard-host.service").read_text()
+    # The kernel kills an engine first (`prefer_oom_kill`), and the default of systemd stops the service then.
+    assert "\nOOMPolicy=continue\n" in systemd
+    assert "\nKillMode=mixed\n" in systemd
