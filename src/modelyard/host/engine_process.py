@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import shutil
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -21,11 +23,10 @@ from modelyard.host.wire import Code
 from modelyard.local.files import tail
 from modelyard.local.node.process.container_record import ContainerRecord, write_record
 from modelyard.local.node.process.process import Launch, Process
-from modelyard.local.node.server.log_rotation import trim
+from modelyard.local.node.server.log_rotation import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from modelyard.local.node.storage.pod_folders import ContainerFolder
 
@@ -45,7 +46,7 @@ Json = dict[str, Any]
 async def running_engine(folder: ContainerFolder, launch: Launch) -> AsyncIterator[asyncio.Task[int]]:
     """Run an engine while the block lasts; yields a task that has its exit code. `LoadFailed` when it cannot start."""
     process = await _start(folder, launch)
-    ended, trimming = asyncio.create_task(process.wait()), asyncio.create_task(_keep_short(folder.log))
+    ended, trimming = asyncio.create_task(process.wait()), asyncio.create_task(_keep_short(folder))
     try:
         write_record(folder.record, ContainerRecord(pid=process.pid, birth=process.birth, folder=str(folder.folder)))
         yield ended
@@ -74,6 +75,18 @@ async def is_ready(
         await asyncio.wait({answering})
 
 
+def shorten(folder: ContainerFolder, most: int = MOST_BYTES // 2) -> None:
+    """Make a log of more than `most` bytes the previous one, and begin it anew: on macOS files have no holes."""
+    with suppress(OSError):
+        if folder.log.stat().st_size <= most:
+            return
+        # A full disk has no room for a copy, and needs the rest all the more.
+        with suppress(OSError):
+            shutil.copyfile(folder.log, folder.previous_log)
+        # The engine appends, so what it writes next is at the beginning.
+        os.truncate(folder.log, 0)
+
+
 def last_words(folder: ContainerFolder) -> str:
     """Return the last line that an engine has written; empty: none."""
     with suppress(OSError):
@@ -94,10 +107,10 @@ async def _start(folder: ContainerFolder, launch: Launch) -> Process:
         raise LoadFailed(code, f"{launch.argv[0]} cannot be started: {error}", is_final=is_missing) from error
 
 
-async def _keep_short(log: Path) -> NoReturn:
+async def _keep_short(folder: ContainerFolder) -> NoReturn:
     while True:
         await asyncio.sleep(_TRIM_SECONDS)
-        trim(log)
+        await asyncio.to_thread(shorten, folder)
 
 
 async def _until_ready(session: aiohttp.ClientSession, port: int, first_request: Json | None) -> None:
@@ -107,7 +120,7 @@ async def _until_ready(session: aiohttp.ClientSession, port: int, first_request:
             while not (await _is_well(session, port) and await _answers(session, port, first_request)):  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
-        message = f"the engine did not answer within {LOAD_SECONDS:.0f} s; its log may say why"
+        message = f"the engine did not answer within {LOAD_SECONDS:.0f} s; engines/*/log of the host may say why"
         raise LoadFailed(Code.LOAD_TIMEOUT, message) from error
 
 

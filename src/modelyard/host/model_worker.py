@@ -60,6 +60,9 @@ class Machine(Struct, frozen=True):
     capacity: Capacity
     customs: dict[EngineName, Custom] = {}
     roots: tuple[Path, ...] = ()
+    ports: set[int] = set()
+    """The ports of engines that run or are about to. One that still loads may not listen yet, and the next one that
+    started at its port would be asked for both models."""
 
 
 class ModelWorker:
@@ -196,18 +199,21 @@ class ModelWorker:
 
     async def _run_engine(self, weights: Weights) -> LoadFailed:
         # Drawn anew for every start: an engine that finds its port taken ends, and the next one has another.
-        (port,) = free_ports(1)
-        launch = self._launch(weights, port)
+        (port,) = free_ports(1, but=self._machine.ports)
+        self._machine.ports.add(port)
         try:
+            launch = self._launch(weights, port)
             async with running_engine(self._folder, launch) as ended:
                 if await is_ready(self._machine.session, port, self._first_request(), ended):
                     self._publish(port)
                     await asyncio.wait({ended})
         finally:
             self.port, self.loaded_at = 0, ""
-        message = f"{self._engine.name} ended with code {ended.result()} and is started again"
+            self._machine.ports.discard(port)
         said = last_words(self._folder)
-        return LoadFailed(Code.ENGINE_FAILED, f"{message}; its last line: {said}" if said else message)
+        why = f"its last line: {said}" if said else "it has written nothing, so start it by hand to see why"
+        message = f"{self._engine.name} ended with code {ended.result()} and is started again; {why}"
+        return LoadFailed(Code.ENGINE_FAILED, message)
 
     def _launch(self, weights: Weights, port: int) -> Launch:
         gpus = self._machine.capacity.gpu_total
