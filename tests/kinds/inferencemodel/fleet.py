@@ -185,8 +185,7 @@ class Fleet:
 
     def _reconcile(self, kind: Kind, key: Key) -> None:
         obj = decode(kind, self._at(kind, key.name))
-        known = self.results.get(key.name, {}) if kind is INFERENCE_MODEL else {}
-        reading = Gathering(kind, obj, Seen(self.now, results=known))
+        reading = Gathering(kind, obj, Seen(self.now, results=self.results.get(obj.meta.uid, {})))
         for read in reading:
             reading.found(read, dict(self._find(read, obj.meta.uid)))
         asked = {read: self._answer(read.check) for read in reading.asked}
@@ -198,15 +197,15 @@ class Fleet:
         plan = make_plan(obj, seen, *decided)
         if obj.meta.deleting and plan == Plan():
             self.vanish(kind, key.name)
-            self.results.pop(key.name, None)
+            self.results.pop(obj.meta.uid, None)
             return
         outcome = self._carry_out(self._at(kind, key.name), plan)
         said = kind.summarise(obj, seen.after(outcome), outcome, *decided) if kind.summarise else None
         assert said
         stored = self._at(kind, key.name)
         self._write_status(kind, key, summary(kind, stored, said, None, timestamp(self.now), memory))
+        self._make_calls(obj.meta.uid, plan)
         if kind is INFERENCE_MODEL:
-            self._make_calls(key.name, plan)
             ready = sum(ready for _, ready in self._own_endpoints(key.name))
             assert self.status(key.name)["readyReplicas"] == ready
 
@@ -257,9 +256,9 @@ class Fleet:
             del self.stored[ref.resource, ref.key]
         return Outcome(stored=tuple(written), deleted=plan.delete, requeue_after=plan.requeue_after)
 
-    def _make_calls(self, name: str, plan: Plan) -> None:
-        known = self.results.get(name, {})
-        self.results[name] = {
+    def _make_calls(self, uid: str, plan: Plan) -> None:
+        known = self.results.get(uid, {})
+        self.results[uid] = {
             call: known.get(call) or self._daemon(call.host.endpoint).do(call)
             for call in plan.calls
             if isinstance(call, LoadModel | UnloadModel)

@@ -155,6 +155,19 @@ class Loaded(Struct, frozen=True, rename="camel"):
     ] = ()
 
 
+class Leftover(Struct, frozen=True, order=True):
+    """A model that an InferenceModel has left on the host, because the host was away when it went."""
+
+    model: Annotated[str, Meta(description="The id of the model.")]
+    owner: Annotated[str, Meta(description="The InferenceModel that has gone, as namespace/name.")]
+
+
+class Notes(Struct, frozen=True):
+    """What an InferenceHost remembers of its decisions: a field of its status."""
+
+    leftovers: tuple[Leftover, ...] = ()
+
+
 class InferenceHostStatus(Struct, frozen=True, rename="camel"):
     """What is true of a host."""
 
@@ -164,6 +177,9 @@ class InferenceHostStatus(Struct, frozen=True, rename="camel"):
     memory: Annotated[Memory, Meta(description="Its memory for models.")] = Memory()
     model_count: Annotated[int, Meta(description="How many models it has.")] = 0
     models: Annotated[tuple[Loaded, ...], Meta(description="The models, as of its last answer.")] = ()
+    leftovers: Annotated[
+        tuple[Leftover, ...], Meta(description="What is unloaded when it answers again: its InferenceModels have gone.")
+    ] = ()
     version: Annotated[str, Meta(description="The version of its daemon.")] = ""
     observed_generation: Annotated[int, Meta(description="The generation this status speaks of.")] = 0
     conditions: Annotated[

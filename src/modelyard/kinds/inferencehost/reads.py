@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Key
     from modelyard.kinds.contract import Object, Read, Seen
-    from modelyard.kinds.inferencemodel.api import Assignment, PendingUnload
 
 _TWINS_WITHIN: Final = 1.0
 
@@ -38,6 +37,8 @@ class Claim(Struct, frozen=True):
 
     model: str
     memory: int
+    leaving: bool = False
+    """Whether its InferenceModel is being deleted, and goes although it is still to be unloaded, if that takes long."""
 
 
 def reads(host: Object[InferenceHostSpec], _seen: Seen) -> Iterator[Read]:
@@ -77,9 +78,10 @@ class ClaimsOn(Struct, frozen=True):
 
     def __call__(self, model: Stored) -> tuple[Claim, ...] | None:
         """Return what the model has on the host; None: nothing."""
-        memory = _memory(model)
-        held: tuple[Assignment | PendingUnload, ...] = (*memory.assignments, *memory.pending_unloads)
-        return tuple(Claim(one.model, one.memory) for one in held if one.host == self.host) or None
+        memory, deleting = _memory(model), model.meta.deleting
+        placed = (Claim(one.model, one.memory) for one in memory.assignments if one.host == self.host)
+        left = (Claim(one.model, one.memory, deleting) for one in memory.pending_unloads if one.host == self.host)
+        return (*placed, *left) or None
 
 
 class _Addressed(Struct, frozen=True):

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from modelyard.core.plan import Outcome
     from modelyard.kinds.contract import Object, Seen
     from modelyard.kinds.inferencehost.api import InferenceHostSpec
+    from modelyard.kinds.inferencehost.decide import Decision
 
 _NO_SECRET = frozenset({Reason.SECRET_NOT_FOUND, Reason.SECRET_KEY_MISSING, Reason.FORBIDDEN, Reason.API_UNAVAILABLE})
 """Why the host could not even be asked."""
 
 
-def summarise(host: Object[InferenceHostSpec], seen: Seen, _outcome: Outcome) -> InferenceHostStatus:
+def summarise(
+    host: Object[InferenceHostSpec], seen: Seen, _outcome: Outcome, _decision: Decision
+) -> InferenceHostStatus:
     """Return the status of one host."""
     before = stored_status(host)
     answer = seen.answer(probe(host)) or last_answer(before)

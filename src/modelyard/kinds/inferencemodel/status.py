@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from modelyard.core import names
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
+from modelyard.core.hosts import Protocol
 from modelyard.core.quantities import mebibytes
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import ENDPOINT_SLICE
@@ -181,9 +182,15 @@ def warnings(decision: Decision, replicas: tuple[Placement, ...]) -> tuple[Condi
 def unloading_text(decision: Decision) -> str:
     """Return on which hosts a model that is being deleted still has to be unloaded."""
     left = sorted({one.host for one in decision.memory.pending_unloads})
-    silent = [name for name in left if not decision.hosts[name].answers]
-    remark = f"; {', '.join(silent)} does not answer, so unload it there by hand if it never does" if silent else ""
-    return f"the model is being unloaded from {', '.join(left) or 'its hosts'}{remark}"
+    silent = [decision.hosts[name] for name in left if not decision.hosts[name].answers]
+    later = [one.name for one in silent if one.address.protocol is Protocol.INFERENCED]
+    never = [one.name for one in silent if one.name not in later]
+    remarks = (
+        f"the model is being unloaded from {', '.join(left) or 'its hosts'}",
+        f"{', '.join(later)} does not answer, and unloads it when it returns" if later else "",
+        f"{', '.join(never)} does not answer, so unload it there by hand if it never does" if never else "",
+    )
+    return "; ".join(filter(None, remarks))
 
 
 def _foreign(model: Object[InferenceModelSpec]) -> Problem:
