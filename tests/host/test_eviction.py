@@ -17,6 +17,8 @@ from modelyard.host.model_worker import Machine, ModelWorker
 from modelyard.host.models import Models
 from modelyard.host.wanted import WantedFile
 from modelyard.host.wire import LoadRequest, State
+from modelyard.local.node.process.procfs import pids_with
+from modelyard.local.node.process.reaper import mark
 from tests.host.daemons import DATA, GREEN, SECONDS, STAND_IN, YARD
 
 if TYPE_CHECKING:
@@ -86,6 +88,19 @@ async def test_under_critical_pressure_one_gives_way_and_it_returns_when_that_is
         await watch.look()
         await until(models, yard=State.READY, green=State.READY)
         assert models.find(YARD).entry().error is None
+
+
+async def test_a_model_that_is_unloaded_while_it_is_evicted_goes_with_its_engine(tmp_path: Path) -> None:
+    async with serving(tmp_path) as models:
+        models.load(LoadRequest(YARD, memory=100))
+        await until(models, yard=State.READY)
+        evicting = asyncio.create_task(models.evict(models.find(YARD)))
+        await asyncio.sleep(0)
+        models.unload(YARD)
+        # Until then its memory is taken, and the same model cannot be loaded beside it.
+        await until(models)
+        assert list(pids_with(mark(tmp_path))) == []
+        await evicting
 
 
 async def test_nothing_is_evicted_unless_it_is_enabled(tmp_path: Path) -> None:

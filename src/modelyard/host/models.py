@@ -110,7 +110,7 @@ class Models:
         """End all engines. What was asked for stays on disk."""
         tasks = [*self._tasks.values(), *self._unloading]
         for task in tasks:
-            task.cancel()
+            _cancel_once(task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, request: LoadRequest) -> ModelWorker:
@@ -172,10 +172,12 @@ class Models:
         self._tasks[worker.id] = asyncio.create_task(worker.run())
 
     async def _stop(self, worker: ModelWorker) -> None:
-        task = self._tasks.pop(worker.id, None)
+        """End the engine of a model, and wait for it: an unload waits for the end that an eviction has begun."""
+        task = self._tasks.get(worker.id)
         if task is not None:
-            task.cancel()
+            _cancel_once(task)
             await asyncio.wait({task})
+            self._tasks.pop(worker.id, None)
 
     async def _finish(self, worker: ModelWorker) -> None:
         await worker.until_idle(self._drain_seconds)
@@ -183,3 +185,9 @@ class Models:
         self._machine.ledger.release(worker.id)
         del self._workers[worker.id]
         _log.info("unloaded", model=redacted(worker.id))
+
+
+def _cancel_once(task: asyncio.Task[None]) -> None:
+    # A second time would cut off the end of its engine, which it waits for.
+    if not task.cancelling():
+        task.cancel()
