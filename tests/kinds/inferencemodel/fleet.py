@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from modelyard.core.checks import Answer
 from modelyard.core.hosts import HostedModel, HostProbe, HostReport, LoadModel, ModelState, Pressure, UnloadModel
@@ -49,6 +50,9 @@ class Daemon:
         self.address, self.total = address, total
         self.models: dict[str, HostedModel] = {}
         self.up = True
+        self.lets_in = True
+        self.measures = False
+        """Whether it lists what a model really takes, whatever it is told."""
         self.refusal: Answer | None = None
         """What it answers to loads; None: it accepts them."""
         self.lands: ModelState | None = ModelState.READY
@@ -61,6 +65,8 @@ class Daemon:
     def probe(self) -> Answer:
         if not self.up:
             return NO_ANSWER
+        if not self.lets_in:
+            return Answer(False, Reason.UNAUTHORIZED, "the host does not let the operator in (HTTP 401)")
         free = max(0, self.total - sum(model.memory for model in self.models.values()))
         models = tuple(self.models[name] for name in sorted(self.models))
         report = HostReport((self.address,), models, self.total, free if self.total else None, "1", self.pressure)
@@ -83,6 +89,8 @@ class Daemon:
         self.loaded[call.model] = call
         if self.lands and self.models.get(call.model, HostedModel("", ModelState.FAILED)).state is ModelState.FAILED:
             self.models[call.model] = HostedModel(call.model, self.lands, memory=call.memory, owner=call.owner)
+        elif call.model in self.models and call.memory and not self.measures:
+            self.models[call.model] = replace(self.models[call.model], memory=call.memory, owner=call.owner)
         return Answer(True, Reason.ANSWERED, "accepted")
 
     def shows(self, model: str, state: ModelState, progress: int = 0, error: str = "", code: str = "") -> None:

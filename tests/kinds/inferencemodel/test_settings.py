@@ -150,3 +150,32 @@ def test_a_model_that_we_loaded_before_is_ours_although_it_is_listed_already(fle
     fleet.delete(INFERENCE_MODEL, "chat")
     fleet.settle(5)
     assert fleet.asked() == ["a: unload org/chat"]
+
+
+def test_another_memory_is_told_to_the_host_once_and_makes_room_there(fleet: Fleet):
+    daemon = serving(fleet, "a", memory="12Gi").daemons["a"]
+    fleet.model("code", model="org/code", memory="8Gi")
+    fleet.settle()
+    assert fleet.condition("Placed", "code")["reason"] == "InsufficientMemory"
+    fleet.edit(INFERENCE_MODEL, "chat", memory="6Gi")
+    fleet.settle()
+    assert fleet.asked() == ["a: load org/chat", "a: load org/code"]
+    assert daemon.models["org/chat"].memory == 6 * GIB
+    fleet.settle(600, steps=10)
+    assert fleet.asked() == []
+
+
+def test_a_host_that_keeps_to_its_own_number_is_told_once(fleet: Fleet):
+    daemon = serving(fleet, "a").daemons["a"]
+    daemon.measures = True
+    daemon.models["org/chat"] = HostedModel("org/chat", memory=5 * GIB, owner="default/chat")
+    fleet.settle(600, steps=10)
+    assert fleet.asked() == ["a: load org/chat"]
+
+
+def test_two_inferencemodels_with_different_numbers_do_not_tell_the_host_by_turns(fleet: Fleet):
+    serving(fleet, "a")
+    fleet.model("copy", memory="2Gi")
+    fleet.settle(600, steps=10)
+    assert fleet.asked() == []
+    assert fleet.placements("copy") == {"a": "Ready"}

@@ -1,7 +1,7 @@
 """How a replica was loaded and what its host was told, compared with what is wanted now. Pure; `decide` calls it.
 
 Options count when a model is loaded, so a change means unload and load, one host after the other. Terms may change at
-any time: the host is asked to load what it has loaded, and takes them over.
+any time, and so may the memory: the host is asked to load what it has loaded, and takes them over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelyard.core.diff import fingerprint
-from modelyard.core.hosts import LoadTerms
+from modelyard.core.hosts import LoadTerms, Protocol
 from modelyard.kinds.inferencemodel.api import State
 
 if TYPE_CHECKING:
@@ -59,11 +59,27 @@ def with_terms(scene: Scene, replica: Replica, result: Answer | None) -> Replica
     """Return a replica whose host is asked once more if it was told other terms, and remembers them when it has."""
     spec, wanted = scene.model.spec, terms_hash(scene.model.spec.terms)
     assignment = replica.assignment
-    if assignment.terms == wanted or assignment.model != spec.model or replica.state not in _LISTED:
+    if assignment.model != spec.model or replica.state not in _LISTED:
         return replica
-    if result and result.ok:
-        return replace(replica, assignment=replace(assignment, terms=wanted))
-    return replace(replica, request=True)
+    if assignment.terms != wanted and result and result.ok:
+        assignment = replace(assignment, terms=wanted)
+    is_told = assignment.terms == wanted and not _has_other_memory(scene, assignment)
+    # A request that has succeeded is not made again, also while the host lists it as before.
+    return replace(replica, assignment=assignment, request=not is_told)
+
+
+def _has_other_memory(scene: Scene, assignment: Assignment) -> bool:
+    """Return whether a host has reserved another amount for a model of ours than its user says now."""
+    host = scene.hosts[assignment.host]
+    entry = host.loaded(assignment.model)
+    if not (scene.model.spec.memory and assignment.ours and entry and entry.memory):
+        return False
+    # Two InferenceModels that say different amounts would tell the host by turns, for ever.
+    is_shared = assignment.host in {
+        one.host for other in scene.others for one in other.assignments if one.model == assignment.model
+    }
+    is_asked = host.address.protocol is Protocol.INFERENCED
+    return is_asked and not is_shared and entry.memory != assignment.memory
 
 
 def reload_of(scene: Scene, assignment: Assignment) -> PendingUnload | None:
