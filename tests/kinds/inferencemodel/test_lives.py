@@ -468,3 +468,19 @@ def test_hosts_on_two_ports_and_of_two_families_get_a_slice_each(fleet: Fleet):
     slices = {key.name for resource, key in fleet.stored if resource.kind == "EndpointSlice"}
     assert slices == {"chat-ipv4-11434", "chat-ipv4-8080", "chat-ipv6-11434"}
     assert fleet.status()["readyReplicas"] == 3
+
+
+def test_a_host_that_refuses_the_token_is_not_called_silent(fleet: Fleet):
+    fleet.host("a")
+    fleet.host("b")
+    fleet.model()
+    fleet.settle()
+    (first,) = fleet.placements()
+    fleet.daemons[first].lets_in = False
+    fleet.settle(10)
+    said = fleet.condition("Ready")
+    assert (said["reason"], fleet.placements()) == ("Unauthorized", {first: "Unreachable"})
+    assert "does not let the operator in; check spec.auth" in said["message"]
+    fleet.daemons[first].lets_in = True
+    fleet.settle(10)
+    assert fleet.condition("Ready")["status"] == "True"

@@ -28,6 +28,7 @@ from modelyard.kinds.inferencemodel.hosts import Host
 from modelyard.kinds.inferencemodel.life import (
     AVOID_SECONDS,
     GIVE_UP_AFTER,
+    NOT_LET_IN,
     Past,
     Replica,
     moment,
@@ -108,8 +109,8 @@ def _observed(scene: Scene, assignment: Assignment) -> Replica:
         assignment = replace(assignment, ours=True)
     if not host.answers:
         kept = entry is not None and entry.state is ModelState.READY and _is_suspected(scene, host)
-        error = "" if kept else "the host does not answer"
-        return Replica(assignment, State.READY if kept else State.UNREACHABLE, error=error)
+        error = NOT_LET_IN if host.refuses else "the host does not answer"
+        return Replica(assignment, State.READY if kept else State.UNREACHABLE, error="" if kept else error)
     if (reload := reload_of(scene, assignment)) and not _is_unloaded(scene, reload):
         return Replica(assignment, State.PENDING)
     failure = failure_of(scene.before, assignment)

@@ -35,6 +35,8 @@ class Host(Struct, frozen=True):
     port: int
     answers: bool
     """Whether its daemon answers and lets the operator in."""
+    refuses: bool
+    """Whether its daemon answers, and does not let the operator in."""
     asked: bool
     """Whether it was ever asked. One that was created a moment ago was not."""
     since: str
@@ -84,6 +86,7 @@ def host_of(stored: Stored) -> Host | None:
         ip=status.address,
         port=spec.port,
         answers=answers,
+        refuses=_is_true(told, "Reachable") and not answers,
         asked=_is_asked(told),
         since=_since(told, answers=answers),
         schedulable=_is_true(told, "Schedulable") and not spec.unschedulable,

@@ -31,6 +31,8 @@ STALL_SECONDS: Final = 1800.0
 """How long a load may make no progress."""
 LISTED_SECONDS: Final = 30.0
 """How long a host that has accepted a model may take to list it, or to forget an earlier failure: some probes."""
+NOT_LET_IN: Final = "the host does not let the operator in"
+"""The error of a replica whose host answers, and refuses the token of the operator."""
 
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 300.0

@@ -19,6 +19,7 @@ from modelyard.kinds.inferencemodel.api import RESOURCE, InferenceModelStatus, P
 from modelyard.kinds.inferencemodel.endpoints import families, ready_addresses
 from modelyard.kinds.inferencemodel.front import front
 from modelyard.kinds.inferencemodel.ignored_options import options_ignored
+from modelyard.kinds.inferencemodel.life import NOT_LET_IN
 from modelyard.kinds.inferencemodel.placement import Refusal
 from modelyard.kinds.inferencemodel.pressure import evicted_from, memory_pressure
 from modelyard.kinds.inferencemodel.reads import has_foreign_endpoints
@@ -161,7 +162,9 @@ def first_trouble(replicas: list[Placement]) -> Problem | None:
     for state, reason, remedy in _TROUBLES:
         hit = [one for one in replicas if one.state is state and one.error]
         if hit:
-            return Problem(reason, ", ".join(f"{one.host}: {one.error}" for one in hit), remedy)
+            refused = {one.error for one in hit} == {NOT_LET_IN}
+            said = ", ".join(f"{one.host}: {one.error}" for one in hit)
+            return Problem(Reason.UNAUTHORIZED, said, _LET_IN) if refused else Problem(reason, said, remedy)
     return None
 
 
@@ -200,6 +203,7 @@ def _foreign(model: Object[InferenceModelSpec]) -> Problem:
     return Problem(Reason.NAME_CONFLICT, wrong, "delete it, unless that is wanted")
 
 
+_LET_IN = "check spec.auth of the host; after spec.placement.failoverAfterSeconds another takes over"
 _MORE_ROOM = "add a host, or make room on one"
 _SILENCE = Problem(
     Reason.ALL_HOSTS_UNREACHABLE,
