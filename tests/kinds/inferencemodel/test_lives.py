@@ -484,3 +484,18 @@ def test_a_host_that_refuses_the_token_is_not_called_silent(fleet: Fleet):
     fleet.daemons[first].lets_in = True
     fleet.settle(10)
     assert fleet.condition("Ready")["status"] == "True"
+
+
+def test_of_two_inferencehosts_of_one_machine_the_one_that_goes_unloads_nothing(fleet: Fleet):
+    fleet.host("studio")
+    fleet.model()
+    fleet.settle()
+    # Of the same second, so that its name makes it the earlier of the two.
+    fleet.host("mac", endpoint="http://studio.example:11434")
+    fleet.settle(5)
+    assert fleet.condition("Schedulable", "studio", INFERENCE_HOST)["reason"] == "DuplicateEndpoint"
+    fleet.delete(INFERENCE_HOST, "studio")
+    fleet.settle(60, steps=12)
+    assert not fleet.exists("studio", INFERENCE_HOST)
+    assert (fleet.placements(), fleet.endpoints()) == ({"mac": "Ready"}, [("10.0.0.1", True)])
+    assert fleet.asked() == ["studio: load org/chat"]

@@ -198,15 +198,19 @@ def _pending(
     scene: Scene, kept: list[Replica], dropped: list[Replica], added: tuple[str, ...]
 ) -> tuple[PendingUnload, ...]:
     """Return what is to be unloaded: what was before and is not done, and what is dropped now and is ours."""
-    in_use = {(one.host, one.model) for other in scene.others for one in other.assignments}
-    in_use |= {(one.assignment.host, one.assignment.model) for one in kept}
-    in_use |= {(host, scene.model.spec.model) for host in added}
+    placed = [(one.host, one.model) for other in scene.others for one in other.assignments]
+    placed += [(one.assignment.host, one.assignment.model) for one in kept]
+    placed += [(host, scene.model.spec.model) for host in added]
+    # By machine: of two InferenceHosts that are one, the one that goes must not unload what the other one uses.
+    in_use = {(scene.machine(host), model) for host, model in placed}
     new = (_unloading(scene, one) for one in dropped if one.assignment.ours)
     open_still = (
         one for one in scene.before.pending_unloads if one.host in scene.hosts and not _is_unloaded(scene, one)
     )
     found = {
-        (one.host, one.model): one for one in (*new, *open_still) if one.reload or (one.host, one.model) not in in_use
+        (one.host, one.model): one
+        for one in (*new, *open_still)
+        if one.reload or (scene.machine(one.host), one.model) not in in_use
     }
     return tuple(found[key] for key in sorted(found))
 

@@ -54,6 +54,11 @@ class Scene(Struct, frozen=True):
         """The object, as hosts show it to people."""
         return str(self.model.key)
 
+    def machine(self, host: str) -> tuple[str, int]:
+        """Return what two InferenceHosts of one machine have in common; of one that is gone, or away, its name."""
+        known = self.hosts.get(host)
+        return (known.ip, known.port) if known and known.ip else (host, 0)
+
     def need(self) -> int:
         """Return the memory that the model takes: as its user says, or as hosts have reported; 0: not known."""
         if self.model.spec.memory:
