@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from modelyard.core.hosts import (
-    HostProbe,
-)
+from modelyard.core.hosts import MOST_MODELS, HostProbe
 from modelyard.core.reasons import Reason
 from tests.net.askedhosts import at, hosts, probed, replying
 from tests.support.hostdaemon import GIB, HostDaemon
@@ -133,3 +131,10 @@ async def test_a_host_that_hangs_is_given_up_within_its_time():
         assert (await hosts().probe(HostProbe(at(daemon.port)))).reason is Reason.NO_ANSWER
         assert asyncio.get_running_loop().time() - began < 6
         daemon.gate.set()
+
+
+async def test_of_too_many_models_those_that_have_an_owner_are_reported():
+    many = [{"id": f"org/{number:03}"} for number in range(MOST_MODELS)]
+    answer = await probed(replying(body=json.dumps([*many, {"id": "org/ours", "owner": "default/ours"}])))
+    listed = [model["id"] for model in answer.value["models"]]
+    assert (len(listed), listed[-1], listed == sorted(listed)) == (MOST_MODELS, "org/ours", True)

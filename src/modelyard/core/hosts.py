@@ -16,6 +16,8 @@ from modelyard.core.checks import Check
 from modelyard.core.grants import Grant
 from modelyard.core.resources import SECRET
 
+MOST_MODELS: Final = 256
+"""How many models a host may have: the status of an InferenceHost holds them all."""
 _OLLAMA_TAG: Final = ":latest"
 _READ_SECRETS: Final = (Grant(SECRET, "", ("get",)),)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from modelyard.core.hosts import MOST_MODELS
 from modelyard.kinds.inferencemodel.placement import Current, Refusal, Room, Verdict, Wanted, fits, place
 
 GIB = 1024**3
@@ -255,3 +256,9 @@ def test_another_model_takes_the_place_of_the_old_one_host_by_host_where_there_i
     assert place(CHAT, hosts, (Current("a", "chat", 4 * GIB), old[1])).drop == ()
     second = place(CHAT, hosts, (Current("a", "chat", 4 * GIB, ready=True), old[1]))
     assert (second.add, second.drop) == (("b",), (old[1],))
+
+
+def test_a_host_takes_no_more_models_than_its_status_can_hold():
+    full = Room("a", budget=1 << 40, taken={f"org/{number}": 1 for number in range(MOST_MODELS - 1)})
+    assert place(CHAT, {"a": full}, ()).add == ("a",)
+    assert place(CHAT, {"a": replace(full, resident={"org/more": 1})}, ()).refused == {Refusal.MODELS: 1}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from modelyard.core.conditions import Conditions
-from modelyard.core.hosts import HostAddress, ModelState, Protocol, SecretKey
+from modelyard.core.hosts import MOST_MODELS, HostAddress, ModelState, Protocol, SecretKey
 from modelyard.core.quantities import AMOUNT_PATTERN
 from modelyard.core.resources import Resource
 from modelyard.kinds.contract import Column, Rule
@@ -69,7 +69,9 @@ class Capacity(Struct, frozen=True, rename="camel"):
         str,
         Meta(description="Memory of it to leave free for other programs.", max_length=32, pattern=_AMOUNT_OR_NONE),
     ] = ""
-    max_models: Annotated[int, Meta(description="How many models at a time; 0 for no limit.", ge=0, le=256)] = 0
+    max_models: Annotated[
+        int, Meta(description=f"How many models at a time; 0 for {MOST_MODELS}.", ge=0, le=MOST_MODELS)
+    ] = 0
 
 
 class InferenceHostSpec(Struct, frozen=True, rename="camel"):

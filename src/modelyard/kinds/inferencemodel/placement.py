@@ -20,6 +20,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from modelyard.core.hosts import MOST_MODELS
+
 
 class Refusal(StrEnum):
     """Why a host takes no replica, as the condition Placed counts it."""
@@ -112,7 +114,7 @@ def fits(wanted: Wanted, room: Room, own: Mapping[str, int]) -> Refusal | None:
     reserved = _larger(room.taken, own)
     others = _larger(room.resident, reserved)
     others.pop(wanted.model, None)
-    if room.max_models and len(others) + 1 > room.max_models:
+    if len(others) + 1 > (room.max_models or MOST_MODELS):
         return Refusal.MODELS
     if wanted.model in reserved and reserved[wanted.model] >= wanted.memory:
         return None

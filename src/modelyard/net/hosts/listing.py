@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from modelyard.core.hosts import HostedModel, ModelState
+from modelyard.core.hosts import MOST_MODELS, HostedModel, ModelState
 from modelyard.core.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_MODELS: Final = 256
-"""How many models of a host are remembered: its status holds them all."""
 _LONGEST_ID: Final = 1024
 _LONGEST_ERROR: Final = 256
 _LONGEST_TEXT: Final = 320
@@ -73,8 +71,12 @@ def hosted(entry: dict[str, Any]) -> HostedModel:
 
 
 def by_id(models: Iterator[HostedModel]) -> tuple[HostedModel, ...]:
-    """Return models sorted by id, each once: two answers that say the same are equal."""
-    return tuple(model for _, model in sorted({model.id: model for model in models}.items())[:MOST_MODELS])
+    """Return models sorted by id, each once: two answers that say the same are equal.
+
+    Of too many, those that have an owner stay: an InferenceModel waits for each of ours to be listed.
+    """
+    found = sorted({model.id: model for model in models}.values(), key=lambda model: (not model.owner, model.id))
+    return tuple(sorted(found[:MOST_MODELS], key=lambda model: model.id))
 
 
 def number(value: Any) -> int | None:
