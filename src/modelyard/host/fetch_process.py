@@ -33,6 +33,7 @@ _CODES: Final = {
 }
 _PASSING: Final = (Code.NO_SPACE, Code.DOWNLOAD_FAILED)
 """What may be over at the next try without a change of the request."""
+_ROOM: Final = "make room on the disk of this host; weights/ of its state folder keeps those of unloaded models, too"
 
 
 class Download(Struct, frozen=True):
@@ -70,7 +71,7 @@ async def fetch_weights(
         code = await process.wait()
     if code == Exit.OK:
         return Weights(download.folder, last["file"], last["bytes"])
-    raise _failure(code, last)
+    raise failure_of(code, last)
 
 
 @asynccontextmanager
@@ -99,9 +100,11 @@ def _words(download: Download) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "modelyard", "fetch", "--to", str(download.folder), *picked, *roots)
 
 
-def _failure(exit_code: int, result: dict[str, Any]) -> LoadFailed:
+def failure_of(exit_code: int, result: dict[str, Any]) -> LoadFailed:
+    """Return why a download has ended, with the next step on this machine, from what it printed last."""
     codes = {int(known): code for known, code in _CODES.items()}
     code = codes.get(exit_code, Code.DOWNLOAD_FAILED)
-    said = "; ".join(filter(None, (result.get("message", ""), result.get("remedy", ""))))
+    remedy = _ROOM if code is Code.NO_SPACE else result.get("remedy", "")
+    said = "; ".join(filter(None, (result.get("message", ""), remedy)))
     message = said or f"the download ended with code {exit_code}; it is tried again"
     return LoadFailed(code, message, is_final=code not in _PASSING)
