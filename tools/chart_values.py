@@ -14,13 +14,17 @@ from typer.core import TyperOption
 
 from modelyard.cli.run import run
 from modelyard.cli.verbs import command
+from modelyard.core.pod_fields import IMAGE_REPOSITORY, IMAGE_TAG
+from modelyard.core.quantities import DURATION_PATTERN
+from modelyard.engines import ENGINES
+from modelyard.kinds.model.api import EXTENDED_RESOURCE
 from modelyard.manifests import operator, page
 
 Json = dict[str, Any]
 
 _NAME: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
 # As `modelyard page --url` takes them: tokens need TLS, but for a port that is forwarded to this machine.
-_URL: Final = r"^(https://[^/\s]+|http://(localhost|127\.0\.0\.1)(:[0-9]+)?)$"
+_URL: Final = r"^(https://[^/\s@]+|http://(localhost|127\.0\.0\.1)(:[0-9]+)?)$"
 _ELSEWHERE: Final = frozenset(
     {
         "namespace", "door", "init-container-image",  # values of their own
@@ -28,6 +32,24 @@ _ELSEWHERE: Final = frozenset(
         "sees-node-files", "pod-network",  # not for clusters
     }
 )  # fmt: skip
+_HOST: Final = r"[^\s,/]+(/[0-9]{1,3})?"
+_HOSTS: Final = rf"^({_HOST}(\s*,\s*{_HOST})*)?$"
+_ENGINE_IMAGE: Final = rf"({'|'.join(sorted(ENGINES))})=[^\s,]+"
+_PATTERNS: Final = {
+    "allowed-host-path-roots": r"^(/[^,]*(,\s*/[^,]*)*)?$",
+    "allowed-remote-hosts": _HOSTS,
+    "host-networks": _HOSTS,
+    "intel-gpu-resource": EXTENDED_RESOURCE,
+    "log-format": r"^(json|text)$",
+    "log-level": r"^(?i:debug|info|warn|warning|error|critical)$",
+    "model-cache-path": r"^(/[^,]*[^,/][^,]*)?$",
+    "model-cache-size": r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.[0-9]*[1-9][0-9]*)([KMGTPE]i|[kMGTPE]|[eE][0-9]{1,2})?$",
+    "model-revalidate-interval": DURATION_PATTERN,
+    "runtime-images": rf"^({_ENGINE_IMAGE}(,\s*{_ENGINE_IMAGE})*)?$",
+}
+"""What flags take, as far as a pattern can tell: with any other value the operator would end as it starts."""
+# By the first three the Deployment finds its pods, by the last one the operator finds its children.
+_TAKEN: Final = tuple(f"app.kubernetes.io/{name}" for name in ("component", "instance", "name", "managed-by"))
 
 
 class _Value(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -43,8 +65,8 @@ class PullSecret(_Value, frozen=True):
 class Image(_Value, frozen=True):
     """The image of the operator, and of the containers that fetch weights."""
 
-    repository: Annotated[str, Meta(min_length=1, pattern=r"^[^@\s]+$")] = "ghcr.io/modelyard/modelyard"
-    tag: Annotated[str, Meta(pattern=r"^[\w.-]*$")] = ""
+    repository: Annotated[str, Meta(pattern=IMAGE_REPOSITORY)] = "ghcr.io/modelyard/modelyard"
+    tag: Annotated[str, Meta(pattern=IMAGE_TAG)] = ""
     digest: Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = ""
     pull_secrets: tuple[PullSecret, ...] = ()
@@ -75,7 +97,7 @@ class PodMonitor(_Value, frozen=True):
     """How Prometheus finds the metrics of the operator."""
 
     enabled: bool = False
-    interval: Annotated[str, Meta(pattern=r"^[0-9]+(ms|s|m)$")] = "30s"
+    interval: Annotated[str, Meta(pattern=r"^[1-9][0-9]*(ms|s|m|h)$")] = "30s"
     labels: dict[str, str] = {}
 
 
@@ -102,8 +124,24 @@ class NetworkPolicy(_Value, frozen=True):
     page_from: tuple[Json, ...] = ()
 
 
-def _resources(deployment: Json) -> Json:
-    return dict(deployment["spec"]["template"]["spec"]["containers"][0]["resources"])
+class EnvVar(_Value, frozen=True):
+    """A variable of the operator."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    value: str = ""
+    value_from: Json = {}
+
+
+class Resources(_Value, frozen=True, omit_defaults=True):
+    """What a container gets of its node."""
+
+    limits: dict[str, str | int | float] = {}
+    requests: dict[str, str | int | float] = {}
+    claims: tuple[Json, ...] = ()
+
+
+def _resources(deployment: Json) -> Resources:
+    return msgspec.convert(deployment["spec"]["template"]["spec"]["containers"][0]["resources"], Resources)
 
 
 class Page(_Value, frozen=True):
@@ -112,7 +150,7 @@ class Page(_Value, frozen=True):
     enabled: bool = False
     urls: tuple[Annotated[str, Meta(pattern=_URL)], ...] = ()
     edit: bool = False
-    resources: Json = msgspec.field(default_factory=lambda: _resources(page.deployment()))
+    resources: Resources = msgspec.field(default_factory=lambda: _resources(page.deployment()))
 
 
 class Values(_Value, frozen=True):
@@ -123,8 +161,8 @@ class Values(_Value, frozen=True):
     namespace: Annotated[str, Meta(pattern=_NAME, max_length=63)] = ""
     door: bool = False
     settings: Json = {}
-    env: tuple[Json, ...] = ()
-    resources: Json = msgspec.field(default_factory=lambda: _resources(operator.deployment()))
+    env: tuple[EnvVar, ...] = ()
+    resources: Resources = msgspec.field(default_factory=lambda: _resources(operator.deployment()))
     pod_annotations: dict[str, str] = {}
     pod_labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -146,7 +184,9 @@ class Values(_Value, frozen=True):
 def schema() -> str:
     """Return values.schema.json: what Helm refuses before it asks the cluster."""
     body = msgspec.json.schema(Values)
-    body["$defs"]["Values"]["properties"]["settings"] = _settings()
+    properties = body["$defs"]["Values"]["properties"]
+    properties["settings"] = _settings()
+    properties["podLabels"]["properties"] = dict.fromkeys(_TAKEN, False)
     body = {"$schema": "http://json-schema.org/draft-07/schema#", **body}
     return msgspec.json.format(msgspec.json.encode(body, order="sorted"), indent=2).decode() + "\n"
 
@@ -156,11 +196,13 @@ def _settings() -> Json:
     options = command("run").params
     flags = {option.opts[0].removeprefix("--"): option for option in options if isinstance(option, TyperOption)}
     wanted = {flag: option for flag, option in flags.items() if flag not in _ELSEWHERE}
-    known = {flag: _setting(types[option.name or ""], option.help) for flag, option in wanted.items()}
+    known = {flag: _setting(flag, types[option.name or ""], option.help) for flag, option in wanted.items()}
     return {"type": "object", "additionalProperties": False, "properties": known}
 
 
-def _setting(kind: Any, text: str | None) -> Json:
+def _setting(flag: str, kind: Any, text: str | None) -> Json:
+    if pattern := _PATTERNS.get(flag):
+        return {"type": "string", "pattern": pattern, "description": text}
     schema = msgspec.json.schema(kind)
     # An enum is a definition of its own there, which would need a name here.
     return next(iter(schema.get("$defs", {}).values()), schema) | {"description": text}

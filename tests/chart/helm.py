@@ -45,9 +45,18 @@ def render(*sets: str, release: str = "modelyard", namespace: str = "modelyard-s
     return by_key(helm("template", release, CHART, "--namespace", namespace, *options))
 
 
+class _Strict(yaml.CSafeLoader):
+    """Refuses a key that is there twice, as Argo CD and kustomize do. Helm takes the last one and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Json:
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"a key is there twice, in {sorted(keys)}"
+        return super().construct_mapping(node, deep)
+
+
 def by_key(text: str) -> dict[Key, Json]:
     """Return objects of a file by kind, namespace and name."""
-    bodies = [body for body in yaml.load_all(text, yaml.CSafeLoader) if body]
+    bodies = [body for body in yaml.load_all(text, _Strict) if body]
     found = {key_of(body): body for body in bodies}
     assert len(found) == len(bodies)
     return found

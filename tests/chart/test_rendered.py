@@ -13,13 +13,15 @@ import typer
 import yaml
 
 from modelyard import __version__
-from modelyard.cli.verbs import app
+from modelyard.cli.verbs import app, command
 from modelyard.manifests.install import OLDEST_KUBERNETES
 from modelyard.runtime.metrics import Metrics
 from tests.chart.helm import CHART, DEPLOY, HelmError, by_key, helm, render
 from tools import chart_values, dashboard
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.chart.helm import Json, Key
 
 KEPT = {"helm.sh/resource-policy": "keep"}
@@ -169,11 +171,86 @@ def test_a_second_release_shares_no_name_and_no_selector_with_the_first() -> Non
         ("image.digest=sha256:12", "image.digest: Does not match pattern"),
         ("replicas=two", "replicas: Invalid type"),
         ("page.urls[0]=http://models.example.com", "page.urls.0: Does not match pattern"),
+        ("image.repository=registry.example.com/modelyard:0.1.0", "image.repository: Does not match pattern"),
+        ("image.tag=-edge", "image.tag: Does not match pattern"),
+        ("resources.limit.memory=1Gi", "resources: Additional property limit is not allowed"),
+        ("env[0].nam=HTTPS_PROXY", "env.0: Additional property nam is not allowed"),
+        (r"podLabels.app\.kubernetes\.io/managed-by=modelyard", "podLabels.app.kubernetes.io/managed-by"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(value: str, message: str) -> None:
     with pytest.raises(HelmError, match=re.escape(message)):
         render(value)
+
+
+GOOD_SETTINGS = {
+    "allowed-host-path-roots": "/srv/models, /data",
+    "allowed-remote-hosts": "models.example.com, 10.0.0.0/8",
+    "ca-cert-configmap": "trusted",
+    # As OpenShift has them: Helm would print it as 1.0007e+09.
+    "default-fsgroup": 1000700000,
+    "engine-metrics": True,
+    "host-networks": "",
+    "intel-gpu-resource": "gpu.intel.com/xe",
+    "log-format": "text",
+    "log-level": "DEBUG",
+    "model-cache-access-mode": "ReadWriteMany",
+    "model-cache-mode": "perService",
+    "model-cache-path": "/cache/models",
+    "model-cache-size": "0.5Ti",
+    "model-cache-storage-class": "fast",
+    "model-revalidate-interval": "1h30m",
+    "runtime-images": "llamacpp=ghcr.io/ggml-org/llama.cpp:server,vllm=vllm/vllm-openai:v1",
+}
+BAD_SETTINGS = {
+    "allowed-host-path-roots": "models",
+    "allowed-remote-hosts": "http://models.example.com",
+    "default-fsgroup": "many",
+    "host-networks": None,
+    "intel-gpu-resource": "i915",
+    "log-format": "xml",
+    "log-level": "verbose",
+    "model-cache-access-mode": "ReadWriteTwice",
+    "model-cache-path": "/",
+    "model-cache-size": "0Gi",
+    "model-revalidate-interval": "daily",
+    "runtime-images": "ollama=ollama/ollama",
+}
+
+
+def settings_file(folder: Path, settings: Json) -> Path:
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump({"settings": settings, "crds": {"install": False}}))
+    return file
+
+
+def test_the_operator_takes_every_setting_as_the_chart_passes_it_on(tmp_path: Path) -> None:
+    schema = json.loads(chart_values.schema())["$defs"]["Values"]["properties"]["settings"]["properties"]
+    assert GOOD_SETTINGS.keys() == schema.keys()
+    rendered = by_key(helm("template", "modelyard", CHART, "--values", settings_file(tmp_path, GOOD_SETTINGS)))
+    verb, *flags = operator(rendered)["containers"][0]["args"]
+    parsed = command(verb).make_context(verb, flags).params
+    assert (parsed["fs_group"], parsed["host_networks"], parsed["engine_metrics"]) == (1000700000, "", True)
+
+
+def test_settings_that_the_operator_would_refuse_are_refused_by_the_chart(tmp_path: Path) -> None:
+    with pytest.raises(HelmError) as refused:
+        helm("template", "modelyard", CHART, "--values", settings_file(tmp_path, BAD_SETTINGS))
+    assert {name for name in BAD_SETTINGS if f"- settings.{name}: " not in str(refused.value)} == set()
+
+
+def test_names_that_look_like_numbers_stay_names() -> None:
+    """A preview environment has the namespace of its commit, such as 12e4567."""
+    options = (
+        "crds.install=false",
+        "priorityClasses.install=false",
+        "page.enabled=true",
+        "page.urls[0]=https://a.example",
+    )
+    rendered = render(*options, "podMonitor.enabled=true", release="123", namespace="456")
+    assert {type(part) for key in rendered for part in key} == {str}
+    labels = [value for body in rendered.values() for value in body["metadata"].get("labels", {}).values()]
+    assert {type(value) for value in labels} == {str}
 
 
 def test_a_door_for_one_namespace_is_refused_with_the_remedy() -> None:

@@ -7,16 +7,18 @@
 {{- end -}}
 {{- end }}
 
+{{/* Names that users choose are quoted wherever they stand: YAML takes the namespace 12e4567 for a number. */}}
+
 {{/* Never `app.kubernetes.io/managed-by: modelyard`: by that label the operator finds its children. */}}
 {{- define "modelyard.labels" -}}
 app.kubernetes.io/component: operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/name: modelyard
 {{- end }}
 
 {{- define "modelyard.page.labels" -}}
 app.kubernetes.io/component: page
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/name: modelyard
 {{- end }}
 
@@ -36,8 +38,8 @@ app.kubernetes.io/name: modelyard
 
 {{- define "modelyard.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "modelyard.account" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "modelyard.account" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}
 
 {{/* Of what `helm uninstall` must not delete; takes the part of the values with `keep`. */}}

@@ -14,10 +14,13 @@ from msgspec import Meta
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PATH: Final = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
-_REFERENCE: Final = (
+_REPOSITORY: Final = (
     r"(([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]+)?/)?"
     rf"{_PATH}(/{_PATH})*"
-    r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+)
+_TAG: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]{0,127}"
+_REFERENCE: Final = (
+    rf"{_REPOSITORY}(:{_TAG})?"
     r"(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 )
 
@@ -31,6 +34,9 @@ ANNOTATION_KEY: Final = rf"^((?i:{_SUBDOMAIN})/)?{_NAME}$"
 LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 OBJECT_NAME: Final = rf"^({_SUBDOMAIN})?$"
 IMAGE: Final = rf"^({_REFERENCE})?$"
+IMAGE_REPOSITORY: Final = rf"^{_REPOSITORY}$"
+"""An image without its tag and its digest."""
+IMAGE_TAG: Final = rf"^({_TAG})?$"
 HOST_NAME: Final = rf"^((\*\.)?{_SUBDOMAIN})?$"
 HTTP_URL: Final = rf"^(https?://{_HOST}{_PORT}([/?#][^\s,]*)?)?$"
 
