@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import yaml
 
 from modelyard.kinds import ALL
+from modelyard.local.kubeconfig import write_kubeconfig
 from tests.cli.running import examples, run
+from tests.kube.scripted import serving, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,13 @@ async def test_a_user_without_rights_is_told_what_is_not_known(stranger: Path, s
     ran = await run("doctor", "-o", "json", kubeconfig=stranger)
     states = {one["check"]: one["state"] for one in json.loads(ran.out)["findings"]}
     assert (states["kubernetes"], states["operator"], states["your rights"]) == ("ok", "unknown", "note")
+
+
+async def test_a_login_page_in_place_of_an_api_server_is_no_cluster(tmp_path: Path) -> None:
+    async with serving(text(b"<html>Log in</html>")) as server:
+        ran = await run("doctor", kubeconfig=write_kubeconfig(tmp_path / "config", server.url, b"", {"token": "none"}))
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.startswith("the API server sent something that cannot be read; check the cluster")
 
 
 async def test_without_a_cluster_there_is_nothing_to_check(elsewhere: Path) -> None:

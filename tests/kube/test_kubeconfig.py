@@ -54,6 +54,35 @@ async def test_the_current_context_is_used(tmp_path: Path) -> None:
     assert await found.credentials.current() == Identity(token="t")
 
 
+@pytest.mark.parametrize("server", ["https://[::1", "https://main:99999", "https://main:none", "main:6443"])
+def test_an_address_that_is_none_is_named(tmp_path: Path, server: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"clusters\[0\].cluster.server: must be a URL such as"):
+        from_kubeconfig([write(tmp_path, config({"server": server}))])
+
+
+async def test_a_token_may_be_written_as_a_block(tmp_path: Path) -> None:
+    found = from_kubeconfig([write(tmp_path, config(user={"token": "t\n"}))])
+    assert await found.credentials.current() == Identity(token="t")
+
+
+def test_the_text_of_a_kubeconfig_is_no_name_and_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="KUBECONFIG: holds the text of a kubeconfig") as refused:
+        find({"KUBECONFIG": yaml.safe_dump(config(user={"token": "hush"}))}, home=tmp_path)
+    assert "hush" not in str(refused.value)
+
+
+def test_a_name_that_no_file_can_have_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="cannot be read: File name too long"):
+        find({"KUBECONFIG": "x" * 300}, home=tmp_path)
+
+
+def test_a_user_without_a_home_has_no_usual_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31)
+    with pytest.raises(ConfigInvalid, match=r"~/.kube/config does not exist"):
+        find({})
+
+
 def test_another_context_can_be_asked_for(tmp_path: Path) -> None:
     two = config(name="two")
     both = {key: config()[key] + two[key] if isinstance(two[key], list) else config()[key] for key in two}

@@ -314,6 +314,38 @@ async def test_a_new_authority_of_the_cluster_is_read_when_the_old_one_does_not_
     assert len(server.asked) == 1
 
 
+async def test_a_certificate_that_is_not_accepted_is_told_in_words(tls: Tls) -> None:
+    async with serving(shown, tls=tls.context) as server:
+        async with transport_to(server.url, authority=tls.pem) as transport:
+            with pytest.raises(Unavailable) as caught:
+                await transport.request("GET", "/")
+    port = server.url.rpartition(":")[2]
+    told = f"the API server cannot be reached: the certificate of 127.0.0.1:{port} is not accepted: IP address mismatch"
+    assert caught.value.message.startswith(told)
+
+
+async def test_a_token_that_no_header_can_carry_is_not_sent() -> None:
+    async with serving(answer({})) as server:
+        async with transport_to(server.url, StaticCredentials(Identity(token="a\nb"))) as transport:
+            with pytest.raises(NoCredentials, match="the token holds a line break"):
+                await transport.request("GET", "/x")
+    assert server.asked == []
+
+
+async def test_what_is_not_http_is_said_in_a_line() -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH_9\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with transport_to(f"http://127.0.0.1:{port}") as transport:
+            with pytest.raises(Unavailable) as caught:
+                await transport.request("GET", "/")
+    assert caught.value.message == "the connection to the API server broke: what it sends is not HTTP"
+
+
 async def test_a_key_that_does_not_fit_is_reported(tls: Tls) -> None:
     mixed = Identity(certificate=tls.client("a").certificate, key=tls.client("b").key)
     async with serving(shown, tls=tls.context) as server:

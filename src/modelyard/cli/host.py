@@ -18,6 +18,7 @@ from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
 from modelyard.core.errors import ModelyardError
 from modelyard.core.quantities import quantity, seconds
+from modelyard.home import home_folder
 from modelyard.host.access import NOT_PUBLIC, Network, read_token
 from modelyard.host.daemon import run_daemon
 from modelyard.host.join import Joining, host_name, manifests
@@ -113,7 +114,10 @@ def join(
 
 
 def _state(folder: Path | None) -> Path:
-    return (folder or default_state(os.environ, Path.home())).resolve()
+    home = home_folder()
+    if not (folder or home or os.environ.get("XDG_DATA_HOME")):
+        raise ModelyardError("this user has no home folder; set HOME, or name a folder with --dir")
+    return (folder or default_state(os.environ, home or Path())).resolve()
 
 
 def _address(listen: str) -> tuple[str, int]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelyard.cluster.conversation import not_here
-from modelyard.local.up.state_folder import StateFolder, default_path
+from modelyard.home import at_home
+from modelyard.local.up.state_folder import StateFolder, usual_path
 
 if TYPE_CHECKING:
     from modelyard.cluster.conversation import LocalServices
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 def running_kubeconfig() -> Path | None:
     """Return the kubeconfig of the `modelyard up` in this user's usual folder; None: none runs there."""
-    folder = StateFolder(default_path(os.environ, Path.home()))
+    usual = usual_path()
+    if usual is None:
+        return None
+    folder = StateFolder(usual)
     with suppress(PermissionError):
         return folder.kubeconfig if folder.is_held() and folder.kubeconfig.exists() else None
     return None
@@ -54,6 +58,9 @@ def local_services(kubeconfig: Path | None = None) -> LocalServices:
 
 def _used(kubeconfig: Path | None) -> StateFolder | None:
     """Return the folder that a kubeconfig belongs to; None: it is none of a `modelyard up`."""
-    file = (kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).expanduser().absolute()
+    file = at_home(kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).resolve()
     folder = StateFolder(file.parent)
-    return folder if file.resolve() == folder.kubeconfig and folder.is_prepared() else None
+    # What no file can be called is said by what reads it.
+    with suppress(OSError):
+        return folder if file == folder.kubeconfig and folder.is_prepared() else None
+    return None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from modelyard.cluster import checkup
 from modelyard.cluster.checkup import Checkup, Finding, State
 from modelyard.cluster.failures import may_not
@@ -16,6 +14,7 @@ from modelyard.cluster.session import for_each
 from modelyard.core.image import IMAGE
 from modelyard.core.resources import DEPLOYMENT, LEASE, NODE, POD, PRIORITY_CLASS, SERVICE, Key, Resource
 from modelyard.kinds import ALL
+from modelyard.kube import codec
 from modelyard.kube.errors import Forbidden, NotFound
 from modelyard.manifests import operator, rbac
 from modelyard.manifests.crd import crd
@@ -59,7 +58,7 @@ async def examine(session: Session) -> Checkup:
 
 
 async def _version(session: Session) -> list[Finding]:
-    return [checkup.server_version(msgspec.json.decode(await session.client.raw("/version")))]
+    return [checkup.server_version(codec.full(await session.client.raw("/version")))]
 
 
 async def _definitions(session: Session) -> list[Finding]:
@@ -128,7 +127,7 @@ async def _priorities(session: Session) -> list[Finding]:
 
 
 async def _apis(session: Session) -> list[Finding]:
-    groups = msgspec.json.decode(await session.client.raw("/apis"), type=dict[str, Any]).get("groups", ())
+    groups = codec.full(await session.client.raw("/apis")).get("groups", ())
     served = {str(group["name"]) for group in groups}
     return [checkup.optional_api(check, group, served, why) for check, group, why in _OPTIONAL]
 

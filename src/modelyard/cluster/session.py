@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from modelyard.cluster.failures import explained, is_undefined, no_definition, no_object
+from modelyard.home import at_home
 from modelyard.kube import config
 from modelyard.kube.client import Client
 from modelyard.kube.errors import NotFound
@@ -66,7 +67,7 @@ async def connected(place: Place, environ: Mapping[str, str]) -> AsyncIterator[S
 def connection(place: Place, environ: Mapping[str, str]) -> Connection:
     """Return the connection to the cluster of a place, for these environment variables."""
     if place.kubeconfig:
-        return config.from_kubeconfig([place.kubeconfig.expanduser()], place.context)
+        return config.from_kubeconfig([at_home(place.kubeconfig)], place.context)
     return config.find(environ, place.context)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from modelyard.home import home_folder
 from modelyard.kube.connection import Connection
 from modelyard.kube.credentials import CredentialFiles, Credentials, Identity, RenewedCredentials, StaticCredentials
 from modelyard.kube.errors import ConfigInvalid
@@ -43,15 +44,15 @@ def find(
         return from_kubeconfig(listed, context)
     if environ.get("KUBERNETES_SERVICE_HOST") and not context:
         return in_cluster(environ, account)
-    usual = _usual(home)
-    if usual.exists():
+    if (usual := _usual(home)).exists():
         return from_kubeconfig([usual], context)
     raise ConfigInvalid("no cluster", "", f"KUBECONFIG is not set, {usual} does not exist, and this is not a pod")
 
 
 def is_named(environ: Mapping[str, str], *, home: Path | None = None) -> bool:
     """Return whether anything names a cluster: these environment variables, or the usual file."""
-    return bool(_listed(environ) or environ.get("KUBERNETES_SERVICE_HOST") or _usual(home).exists())
+    listed = environ.get("KUBECONFIG", "").strip(os.pathsep)
+    return bool(listed or environ.get("KUBERNETES_SERVICE_HOST") or _usual(home).exists())
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
@@ -91,11 +92,16 @@ def from_kubeconfig(files: Sequence[Path], context: str = "") -> Connection:
 
 
 def _listed(environ: Mapping[str, str]) -> list[Path]:
-    return [Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    named = environ.get("KUBECONFIG", "")
+    # Some CI systems put the text there. It must not be taken for names, which errors show: it holds credentials.
+    if "\n" in named.strip():
+        raise ConfigInvalid("KUBECONFIG", "", "holds the text of a kubeconfig; write it to a file, and name that")
+    return [Path(part) for part in named.split(os.pathsep) if part]
 
 
 def _usual(home: Path | None) -> Path:
-    return (home or Path.home()) / ".kube" / "config"
+    # Without a home it is a file that does not exist, by the name that users know.
+    return (home or home_folder() or Path("~")) / ".kube" / "config"
 
 
 def _server_of_pod(environ: Mapping[str, str]) -> str:
@@ -119,8 +125,13 @@ def _of_pod(server: str, credentials: Credentials, authority: Path) -> Connectio
 def _server(cluster: Cluster, place: Place) -> str:
     if cluster.proxy_url:
         raise place.wrong("cluster.proxy-url", "proxies are not supported; connect directly or through a tunnel")
-    url = urlsplit(cluster.server)
-    if url.scheme not in {"http", "https"} or not url.hostname:
+    try:
+        url = urlsplit(cluster.server)
+        is_address = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+    except ValueError:
+        # Brackets that do not close, or a port that is none.
+        is_address = False
+    if not is_address:
         raise place.wrong("cluster.server", "must be a URL such as https://host:6443")
     if url.username or url.query or url.fragment:
         raise place.wrong("cluster.server", "must not hold a user, a query or a fragment")
@@ -148,7 +159,7 @@ def _credentials(chosen: Chosen, authority: str) -> Credentials:
         return RenewedCredentials(_plugin(user.exec, place, chosen.cluster, authority).fetch)
     files = CredentialFiles(
         rest=Identity(
-            token=user.token,
+            token=user.token.strip(),
             certificate=_decoded(user.client_certificate_data, place, "user.client-certificate-data"),
             key=_decoded(user.client_key_data, place, "user.client-key-data"),
         ),

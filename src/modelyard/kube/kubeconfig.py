@@ -12,8 +12,9 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from modelyard.home import at_home
 from modelyard.kube.credentials import Redacted
-from modelyard.kube.errors import ConfigInvalid
+from modelyard.kube.errors import ConfigInvalid, quoted
 from modelyard.kube.exec_plugin import Command  # noqa: TC001 - msgspec reads the type when it runs
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Place(Struct, frozen=True):
 
     def path(self, text: str) -> Path:
         """Return the file that a field names: relative to the kubeconfig, not to where we were started."""
-        return self.file.parent / Path(text).expanduser()
+        return self.file.parent / at_home(Path(text))
 
     def wrong(self, field: str, what: str) -> ConfigInvalid:
         """Return the error that names a field of this entry."""
@@ -134,7 +135,7 @@ class Chosen(Struct, frozen=True):
 
 def choose(files: Sequence[Path], context: str = "") -> Chosen:
     """Return what a context resolves to; empty: the current context."""
-    read = {file: _read(file) for file in files if file.exists()}
+    read = {file: _read(file) for file in files if _exists(file)}
     listed = ", ".join(map(str, files))
     if not read:
         raise ConfigInvalid(listed, "", "does not exist")
@@ -159,6 +160,14 @@ def _first(
     known = ", ".join([entry.name for config in read.values() for entry in entries(config) or ()][:_LISTED])
     there = f" (there is {known})" if known else ""
     raise ConfigInvalid(", ".join(map(str, read)), section, f"there is none named {name!r}{there}")
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError as error:
+        # Of a folder that this user may not enter, or a name that no file can have.
+        raise ConfigInvalid(quoted(str(file)), "", f"cannot be read: {error.strerror}") from error
 
 
 def _read(file: Path) -> Kubeconfig:

@@ -45,4 +45,6 @@ def show_certificate(context: ssl.SSLContext, identity: Identity) -> None:
             # An empty password: OpenSSL would otherwise ask the terminal for that of an encrypted key.
             context.load_cert_chain(both, password="")
         except ssl.SSLError as error:
-            raise NoCredentials(f"the client certificate and its key cannot be used: {error.reason}") from error
+            raise NoCredentials(
+                f"the client certificate and its key cannot be used{f': {error.reason}' if error.reason else ''}"
+            ) from error

@@ -18,7 +18,7 @@ from msgspec import Struct
 from yarl import URL
 
 from modelyard import __version__
-from modelyard.kube.errors import Unavailable, quoted
+from modelyard.kube.errors import NoCredentials, Unavailable, quoted
 from modelyard.kube.tls import certificates, show_certificate, tls_context
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class HttpTransport:
     async def _send(self, session: aiohttp.ClientSession, ask: _Ask, identity: Identity) -> aiohttp.ClientResponse:
         headers = {"Content-Type": ask.content_type} if ask.body is not None else {}
         if identity.token:
-            headers["Authorization"] = f"Bearer {identity.token}"
+            headers["Authorization"] = _bearer(identity.token)
         return await session.request(
             ask.method,
             ask.url,
@@ -235,6 +235,12 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
         yield rest
 
 
+def _bearer(token: str) -> str:
+    if not token.isprintable():
+        raise NoCredentials("the token holds a line break or a control character")
+    return f"Bearer {token}"
+
+
 def _session(connections: int) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
@@ -251,6 +257,11 @@ def _explained() -> Iterator[None]:
     """Turn what aiohttp raises into `Unavailable`, which says whether the request may have been carried out."""
     try:
         yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        # Text of OpenSSL, such as "certificate has expired"; aiohttp's own is the name of a class with its arguments.
+        why = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
+        told = f"the certificate of {error.host}:{error.port} is not accepted: {why}"
+        raise Unavailable(0, "NotReached", f"the API server cannot be reached: {told}") from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         # The TLS settings would be shown by their address in memory: another text from each process.
         told = _TLS_SETTINGS.sub("", str(error))
@@ -258,5 +269,14 @@ def _explained() -> Iterator[None]:
     except TimeoutError as error:
         raise Unavailable(0, "Timeout", "the API server did not answer in time", uncertain=True) from error
     except (aiohttp.ClientError, OSError) as error:
-        message = f"the connection to the API server broke: {quoted(str(error))}"
+        message = f"the connection to the API server broke: {_broken(error)}"
         raise Unavailable(0, "ConnectionLost", message, uncertain=True) from error
+
+
+def _broken(error: Exception) -> str:
+    """Return how a connection broke, in words: aiohttp quotes its own classes, and what a server sends."""
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is not complete"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "what it sends is not HTTP"
+    return quoted(str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Json
+from modelyard.home import at_home
 from modelyard.kinds.model.api import RESOURCE as MODEL
 
 if TYPE_CHECKING:
@@ -90,11 +90,6 @@ def _below(folder: Path, name: str) -> str:
     if folder.resolve().is_relative_to((folder / name).resolve()):
         raise BadManifest(f"the kustomization of {folder} lists the folder {name}, which it is in; remove that line")
     return str(folder / name)
-
-
-def at_home(path: Path) -> Path:
-    """Return what `~/x` means, which a shell leaves as it is after `=`; `~x` is a file if there is no such user."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises if there is no such user
 
 
 def _documents(file: Path) -> Iterator[Document]:

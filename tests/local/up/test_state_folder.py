@@ -169,3 +169,12 @@ def test_the_rules_for_images_are_kept_for_the_next_start(tmp_path: Path) -> Non
     found = commands._kept_image_rules(folder).resolve("example.com/echo:1", ())
     assert found is not None
     assert found.rule.program == ("echo",)
+
+
+def test_a_user_without_a_home_has_to_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31)
+    assert StateFolder(tmp_path).hint("up") == f"`modelyard up --dir={tmp_path}`"
+    with pytest.raises(ModelyardError, match="no home folder; set HOME, or name a folder with --dir"):
+        commands.status(None)

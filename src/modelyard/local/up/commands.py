@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from modelyard import event_loop
 from modelyard.core.errors import ModelyardError
+from modelyard.home import at_home
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kube.errors import KubeError
 from modelyard.local.node.process.images import ImageTable
@@ -29,10 +30,10 @@ from modelyard.local.up.query import NoLogs, NotUp, connected, follow_rows, log_
 from modelyard.local.up.rows import Row
 from modelyard.local.up.run import UpRequest, explained, run
 from modelyard.local.up.screen import Screen, console, hints, report
-from modelyard.local.up.state_folder import StateFolder, default_path
+from modelyard.local.up.state_folder import StateFolder, usual_path
 from modelyard.local.up.user_manifests import missing_files, read_files
 from modelyard.local.up.weights import Weights, are_kept, list_weights, remove
-from modelyard.manifests.documents import BadManifest, at_home
+from modelyard.manifests.documents import BadManifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -246,7 +247,10 @@ def logs(name: str, namespace: str, path: Path | None, *, follow: bool, previous
 
 
 def _folder(given: Path | None) -> StateFolder:
-    return StateFolder(at_home(given) if given else default_path(os.environ, Path.home()))
+    path = at_home(given) if given else usual_path()
+    if path is None:
+        raise ModelyardError("this user has no home folder; set HOME, or name a folder with --dir")
+    return StateFolder(path)
 
 
 def _say(line: str) -> None:

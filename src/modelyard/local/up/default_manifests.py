@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.resources import Key
 from modelyard.core.source import S3, Claim, Hub, Local, parse
+from modelyard.home import at_home
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICE
 from modelyard.kinds.model.api import RESOURCE as MODEL
 from modelyard.local.files import private_folder, write_private
@@ -93,7 +94,7 @@ def _absolute(source: str, is_kept: IsKept) -> str:
     looks_like_a_path = source.startswith(("/", "./", "../", "~")) or "/" not in source
     if "://" in source or not (looks_like_a_path or Path(source).exists()):
         return source
-    file = Path(source).expanduser().absolute().resolve()
+    file = at_home(Path(source)).absolute().resolve()
     if not file.is_file() and not is_kept(str(file)):
         raise BadManifest(f"{_OPTION}: there is no file {file}; correct the path, or write org/repo or a URL")
     return str(file)

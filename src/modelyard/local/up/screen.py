@@ -23,6 +23,8 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
+from modelyard.home import home_folder
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -252,8 +254,8 @@ def question(url: str, model: str = "") -> str:
 
 def _in_shell(path: Path) -> str:
     """Return a path quoted for a shell, with `$HOME` if it is below the home of the user."""
-    home = Path.home()
-    inside = str(path.relative_to(home)) if path.is_relative_to(home) else ""
+    home = home_folder()
+    inside = str(path.relative_to(home)) if home and path.is_relative_to(home) else ""
     return f'"$HOME/{inside}"' if inside and shlex.quote(inside) == inside else shlex.quote(str(path))
 
 

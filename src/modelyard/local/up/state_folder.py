@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
+from modelyard.home import home_folder
 from modelyard.local.files import folder_size, private_folder, try_lock, write_private
 from modelyard.local.node.proxy.addresses import HostPort
 
@@ -70,8 +71,9 @@ class StateFolder:
 
     def hint(self, verb: str) -> str:
         """Return the command that does something with this folder, as messages show it: with `--dir` where needed."""
-        usual = default_path(os.environ, Path.home()).resolve()
-        where = "" if self.path == usual else f" --dir={shlex.quote(str(self.path))}"
+        usual = usual_path()
+        is_usual = usual is not None and self.path == usual.resolve()
+        where = "" if is_usual else f" --dir={shlex.quote(str(self.path))}"
         return f"`modelyard {verb}{where}`"
 
     def prepare(self) -> None:
@@ -165,6 +167,14 @@ class StateFolder:
             f"Modelyard runs in {self.path} already{who}; look at it with {self.hint('status')}, change it with "
             f"kubectl, stop it with {self.hint('down')}, or name another folder with --dir"
         )
+
+
+def usual_path() -> Path | None:
+    """Return the state folder of this user that is meant without `--dir`; None: the user has no home folder."""
+    home = home_folder()
+    if home is None and not os.environ.get("XDG_DATA_HOME"):
+        return None
+    return default_path(os.environ, home or Path())
 
 
 def default_path(environ: Mapping[str, str], home: Path) -> Path:
