@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from modelyard.cli.one_machine import local_services
+from modelyard.core.resources import Key
+from modelyard.local.node.proxy.addresses import HostPort
 from modelyard.local.up.state_folder import StateFolder
 from tests.cli.running import invoke, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -21,7 +23,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Path) ->
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     folder = StateFolder(tmp_path / "modelyard")
     folder.prepare()
-    shutil.copy(elsewhere, folder.kubeconfig)
+    # As the control plane makes it: a link to one of several.
+    folder.kubeconfig.symlink_to(elsewhere)
     return folder
 
 
@@ -33,7 +36,8 @@ def running(machine: StateFolder) -> Iterator[StateFolder]:
 
 
 async def test_where_nothing_names_a_cluster_the_machine_that_runs_is_meant(scene: Path, running: StateFolder) -> None:
-    shutil.copy(scene, running.kubeconfig)
+    running.kubeconfig.unlink()
+    running.kubeconfig.symlink_to(scene)
     ran = await run("get", "models", "-n", "team", kubeconfig=None)
     assert (ran.code, ran.err) == (0, "")
     assert "tiny" in ran.out
@@ -51,6 +55,19 @@ def test_a_cluster_that_is_named_is_meant_even_if_it_does_not_answer(running: St
     ran = invoke("get", kubeconfig=elsewhere)
     assert ran.code == 4
     assert ran.err.endswith(f"; a `modelyard up` runs on this machine, with the kubeconfig {running.kubeconfig}\n")
+
+
+def test_its_services_are_found_where_they_listen_by_any_spelling_of_its_kubeconfig(
+    machine: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Key("default", "yard")
+    machine.write_service_addresses({service: {8080: HostPort("127.96.0.5", 8080)}})
+    monkeypatch.chdir(machine.path)
+    for named in (machine.kubeconfig, Path("kubeconfig")):
+        assert local_services(named)(service, 8080) == "127.96.0.5:8080"
+    monkeypatch.setenv("KUBECONFIG", str(machine.kubeconfig))
+    assert local_services()(service, 8080) == "127.96.0.5:8080"
+    assert local_services(machine.kubeconfig.readlink())(service, 8080) == "", "another file is another cluster"
 
 
 def test_of_a_machine_that_was_stopped_the_way_to_start_it_is_told(machine: StateFolder) -> None:

@@ -58,9 +58,10 @@ def local_services(kubeconfig: Path | None = None) -> LocalServices:
 
 def _used(kubeconfig: Path | None) -> StateFolder | None:
     """Return the folder that a kubeconfig belongs to; None: it is none of a `modelyard up`."""
-    file = at_home(kubeconfig or Path(os.environ.get("KUBECONFIG", ""))).resolve()
+    file = at_home(kubeconfig or Path(os.environ.get("KUBECONFIG", "")))
+    # The file itself is a link into the folder, so only its folder may be resolved.
     folder = StateFolder(file.parent)
     # What no file can be called is said by what reads it.
     with suppress(OSError):
-        return folder if file == folder.kubeconfig and folder.is_prepared() else None
+        return folder if file.name == folder.kubeconfig.name and folder.is_prepared() else None
     return None
