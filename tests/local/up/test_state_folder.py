@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from modelyard.core.errors import ModelyardError
@@ -178,3 +179,24 @@ def test_a_user_without_a_home_has_to_name_a_folder(tmp_path: Path, monkeypatch:
     assert StateFolder(tmp_path).hint("up") == f"`modelyard up --dir={tmp_path}`"
     with pytest.raises(ModelyardError, match="no home folder; set HOME, or name a folder with --dir"):
         commands.status(None)
+
+
+def test_a_second_up_changes_nothing_of_the_first(tmp_path: Path) -> None:
+    folder, rules = StateFolder(tmp_path / "yard"), tmp_path / "images.yaml"
+    rules.write_text("{}")
+    with folder.held():
+        log = folder.logs / detach.LOG
+        log.write_text("what the first one writes")
+        for options in (commands.UpOptions(detached=True), commands.UpOptions()):
+            with pytest.raises(AlreadyUp):
+                commands.up(msgspec.structs.replace(options, folder=folder.path, images=rules))
+    assert log.read_text() == "what the first one writes"
+    assert [folder.image_rules.exists(), (folder.logs / "node.log").exists()] == [False, False]
+
+
+def test_why_a_machine_in_the_background_did_not_start_is_told_once(tmp_path: Path) -> None:
+    folder, told = StateFolder(tmp_path), list[str]()
+    folder.prepare()
+    with pytest.raises(detach.DidNotStart, match="there is no file /nowhere"):
+        detach.start(folder, [], ["--model=/nowhere.gguf"], told.append)
+    assert told == []

@@ -80,6 +80,7 @@ def up(options: UpOptions) -> None:
     os.umask(0o077)
     with explained(folder.path):
         folder.prepare()
+        folder.expect_free()
         if options.images:
             folder.keep_image_rules(options.images)
         if options.detached:

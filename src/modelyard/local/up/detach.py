@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HANDED_OVER: Final = "--handed-over"
 """The option by which the background process gets its manifests."""
 LOG: Final = "up.log"
+_REASON: Final = "modelyard: "
+"""How the line begins that says why a `modelyard` has ended."""
 _POLL_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 90.0
 
@@ -69,8 +71,10 @@ def _until_settled(
             # Before the output is read: then the last words of a process that has ended are shown, too.
             code, record = process.poll(), folder.read_record()
             lines = news.read().decode(errors="replace").splitlines()
+            # The reason of an end is told once, as that of this process.
             for line in lines:
-                say(line)
+                if not line.startswith(_REASON):
+                    say(line)
             if code is not None:
                 raise DidNotStart(_last(log))
             is_settled = record is not None and record.settled and record.pid == process.pid
@@ -107,8 +111,8 @@ def read_handed_over(file: Path) -> list[Document]:
 
 def _last(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
-    said = [line for line in lines if line.startswith("modelyard: ")]
-    return said[-1].removeprefix("modelyard: ") if said else f"it ended without a word; {log} may say why"
+    said = [line for line in lines if line.startswith(_REASON)]
+    return said[-1].removeprefix(_REASON) if said else f"it ended without a word; {log} may say why"
 
 
 def stop(folder: StateFolder, record: UpRecord) -> None:

@@ -120,6 +120,11 @@ class StateFolder:
             self.path.rmdir()
         return size
 
+    def expect_free(self) -> None:
+        """Raise AlreadyUp if a `modelyard up` runs in the folder: its logs and its settings must stay as they are."""
+        if self.is_held():
+            raise AlreadyUp(self._already_up())
+
     def is_held(self) -> bool:
         """Whether a `modelyard up` runs in the folder now."""
         try:
