@@ -51,6 +51,10 @@ def test_a_verb_loads_only_what_it_works_with(verb: str, works_with: str, withou
     assert there & without == set()
 
 
+def test_to_find_the_machine_that_runs_loads_no_kinds() -> None:
+    assert loaded("import modelyard.cli.one_machine") & {"kinds", "engines", "cluster", "net"} == set()
+
+
 @pytest.mark.parametrize("verb", LISTED)
 def test_a_verb_is_listed_with_the_first_paragraph_of_its_help(verb: str) -> None:
     whole = command(verb).help

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelyard.cluster.conversation import not_here
 from modelyard.home import at_home
 from modelyard.local.up.state_folder import StateFolder, usual_path
 
@@ -45,12 +44,10 @@ def advice(kubeconfig: Path | None) -> str:
 def local_services(kubeconfig: Path | None = None) -> LocalServices:
     """Return where Services listen on this machine; None: the kubeconfig that the environment names is in use."""
     folder = _used(kubeconfig)
-    if folder is None:
-        return not_here
 
     def address(service: Key, port: int) -> str:
         # Read each time: a page outlives the Services that were there at its start.
-        found = folder.service_addresses().get(service, {}).get(port)
+        found = folder.service_addresses().get(service, {}).get(port) if folder else None
         return str(found) if found else ""
 
     return address
