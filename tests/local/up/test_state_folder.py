@@ -194,9 +194,18 @@ def test_a_second_up_changes_nothing_of_the_first(tmp_path: Path) -> None:
     assert [folder.image_rules.exists(), (folder.logs / "node.log").exists()] == [False, False]
 
 
-def test_why_a_machine_in_the_background_did_not_start_is_told_once(tmp_path: Path) -> None:
+def test_why_a_machine_in_the_background_did_not_start_is_told_once_and_whole(tmp_path: Path) -> None:
     folder, told = StateFolder(tmp_path), list[str]()
     folder.prepare()
-    with pytest.raises(detach.DidNotStart, match="there is no file /nowhere"):
-        detach.start(folder, [], ["--model=/nowhere.gguf"], told.append)
+    # A name with a line break, as a reason of two lines.
+    with pytest.raises(detach.DidNotStart, match="there is no file /nowhere\nnear; correct"):
+        detach.start(folder, [], ["--model=/nowhere\nnear"], told.append)
     assert told == []
+
+
+def test_a_machine_in_the_background_that_ends_without_an_error_was_stopped(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.prepare()
+    # As `modelyard down` in another terminal: it ends as it should, and is not settled.
+    with pytest.raises(detach.DidNotStart, match="it was stopped before all was settled"):
+        detach.start(folder, [], ["--help"], print)

@@ -28,7 +28,8 @@ HANDED_OVER: Final = "--handed-over"
 """The option by which the background process gets its manifests."""
 LOG: Final = "up.log"
 _REASON: Final = "modelyard: "
-"""How the line begins that says why a `modelyard` has ended."""
+"""How the last words of a `modelyard` begin, if it was ended by an error."""
+_STOPPED: Final = "it was stopped before all was settled; what is stored stays"
 _POLL_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 90.0
 
@@ -60,23 +61,26 @@ def start(
     except KeyboardInterrupt:
         # A user who presses Ctrl-C during the start does not want the rest of it in the background.
         stop(folder, UpRecord(process.pid))
-        raise DidNotStart("it was stopped before all was settled; what is stored stays") from None
+        raise DidNotStart(_STOPPED) from None
 
 
 def _until_settled(
     folder: StateFolder, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None], deadline: float
 ) -> None:
+    is_ending = False
     with log.open("rb") as news:
         while True:
             # Before the output is read: then the last words of a process that has ended are shown, too.
             code, record = process.poll(), folder.read_record()
             lines = news.read().decode(errors="replace").splitlines()
-            # The reason of an end is told once, as that of this process.
             for line in lines:
-                if not line.startswith(_REASON):
+                # The reason of an end may have several lines, and is told once, as that of this process.
+                is_ending = is_ending or line.startswith(_REASON)
+                if not is_ending:
                     say(line)
             if code is not None:
-                raise DidNotStart(_last(log))
+                # It ends without an error when it is told to, as by `modelyard down` in another terminal.
+                raise DidNotStart(_last(log) if code else _STOPPED)
             is_settled = record is not None and record.settled and record.pid == process.pid
             if is_settled or time.monotonic() > deadline:
                 return
@@ -110,9 +114,8 @@ def read_handed_over(file: Path) -> list[Document]:
 
 
 def _last(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
-    said = [line for line in lines if line.startswith(_REASON)]
-    return said[-1].removeprefix(_REASON) if said else f"it ended without a word; {log} may say why"
+    _, found, reason = f"\n{log.read_text(errors='replace')}".rpartition(f"\n{_REASON}")
+    return reason.strip() if found else f"it ended without a word; {log} may say why"
 
 
 def stop(folder: StateFolder, record: UpRecord) -> None:
