@@ -14,12 +14,12 @@ from modelyard.host.engine_process import running_engine
 from modelyard.host.memory import Capacity, MemoryLedger
 from modelyard.host.model_worker import Machine
 from modelyard.host.models import Models
-from modelyard.host.open_files import MOST
 from modelyard.host.refusals import LoadFailed, Refusal
 from modelyard.host.wanted import WantedFile
 from modelyard.host.wire import Code, LoadRequest
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.storage.pod_folders import ContainerFolder
+from modelyard.local.open_files import MOST
 from tests.host.daemons import YARD, running, stand_in
 from tests.host.engine import stream
 

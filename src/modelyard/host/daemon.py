@@ -25,13 +25,13 @@ from modelyard.host.memory import MemoryLedger, measure_available, measure_capac
 from modelyard.host.metrics import HostMetrics
 from modelyard.host.model_worker import Machine
 from modelyard.host.models import Models
-from modelyard.host.open_files import raise_open_files
 from modelyard.host.proxy import Proxy
 from modelyard.host.routes import Routes
 from modelyard.host.settings import ALL_ADDRESSES, HostRecord, write_host_record
 from modelyard.host.wanted import WantedFile
 from modelyard.local.files import private_folder
 from modelyard.local.node.process.reaper_process import exclusive_state
+from modelyard.local.open_files import raise_open_files
 
 if TYPE_CHECKING:
     import ssl

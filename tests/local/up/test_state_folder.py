@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from modelyard.core.errors import ModelyardError
 from modelyard.core.resources import Key
 from modelyard.local.node.proxy.addresses import HostPort
+from modelyard.local.open_files import MOST
 from modelyard.local.up import commands, detach
 from modelyard.local.up.state_folder import AlreadyUp, NotOurs, StateFolder, UpRecord, default_path
 from modelyard.manifests.documents import Document
@@ -192,6 +194,18 @@ def test_a_second_up_changes_nothing_of_the_first(tmp_path: Path) -> None:
                 commands.up(msgspec.structs.replace(options, folder=folder.path, images=rules))
     assert log.read_text() == "what the first one writes"
     assert [folder.image_rules.exists(), (folder.logs / "node.log").exists()] == [False, False]
+
+
+def test_the_soft_limit_of_open_files_does_not_bound_the_streams_of_a_machine(tmp_path: Path) -> None:
+    folder, (soft, hard) = StateFolder(tmp_path), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with folder.held(), pytest.raises(AlreadyUp):
+            commands.up(commands.UpOptions(folder=folder.path))
+        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert raised == (min(MOST, hard) if hard > 0 else MOST)
 
 
 def test_why_a_machine_in_the_background_did_not_start_is_told_once_and_whole(tmp_path: Path) -> None:

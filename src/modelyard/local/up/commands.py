@@ -21,6 +21,7 @@ from modelyard.home import at_home
 from modelyard.kinds.model.sizes import size_text
 from modelyard.kube.errors import KubeError
 from modelyard.local.node.process.images import ImageTable
+from modelyard.local.open_files import raise_open_files
 from modelyard.local.up import detach
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.default_manifests import documents_for_sources
@@ -76,8 +77,9 @@ def up(options: UpOptions) -> None:
     handed_over = detach.read_handed_over(options.handed_over) if options.handed_over else []
     documents = [*handed_over, *_documents(options.files, options.models, folder)]
     rules = ImageTable.with_file(options.images) if options.images else None
-    # Before anything is started: every child inherits it for the files that it writes.
+    # Before anything is started: every child inherits both.
     os.umask(0o077)
+    raise_open_files()
     with explained(folder.path):
         folder.prepare()
         folder.expect_free()

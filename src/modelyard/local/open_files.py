@@ -1,7 +1,8 @@
-"""The limit of open files of the daemon: every stream takes two, one to its client and one to its engine.
+"""The limit of open files of programs that pass streams on: each takes two, one to its client and one to its engine.
 
 The soft limit is made for programs that wait with `select`, and is 256 on macOS and 1,024 on most Linux systems.
-`daemon` raises it at the start, as other servers do. Engines inherit it: they have a connection for each stream, too.
+`modelyard up` and the host daemon raise it at the start, as other servers do. What they start inherits it: the door and
+engines have a connection for each stream, too.
 """
 
 from __future__ import annotations
