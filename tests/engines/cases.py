@@ -58,6 +58,7 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
     env: tuple[Json, ...] | None = None
     image: str | None = None
     warns: tuple[Warned, ...] = ()
+    finishes: int | None = None
 
 
 def cases() -> Iterator[tuple[str, Case]]:

@@ -26,6 +26,7 @@ def test_an_engine_is_started_as_the_case_says(engine: str, case: Case):
     assert case.command is None or launch.command == case.command
     assert case.env is None or launch.env == case.env
     assert case.image is None or ENGINES[engine].image(case.place.gpus) == case.image
+    assert case.finishes is None or launch.finishes == case.finishes
 
 
 @pytest.mark.parametrize(("engine", "case"), ALL)

@@ -73,6 +73,8 @@ class Launch(Struct, frozen=True):
     env: tuple[Json, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What was asked for and cannot be done, without keeping the engine from serving."""
+    finishes: int = 0
+    """For how many seconds after SIGTERM it goes on with answers that are under way; 0: it cuts them off."""
 
 
 class Measures(Struct, frozen=True):

@@ -18,6 +18,8 @@ from modelyard.engines.warnings import one_file, other_vendor
 IMAGE: Final = "ghcr.io/huggingface/text-generation-inference:3.3.7"
 CACHE: Final = "/data"
 
+_FINISHES_SECONDS: Final = 90
+"""How long its launcher lets requests in progress end after SIGTERM; it takes no new ones."""
 _SAME: Final = {"--port": ("-p",), "--max-input-length": ("--max-input-tokens",)}
 """Other names of our flags: the launcher refuses to get both."""
 
@@ -71,6 +73,7 @@ def launch(options: TgiOptions, place: Place) -> Launch:
             *secret("HUGGING_FACE_HUB_TOKEN", config.hf_token_secret_ref),
         ),
         warnings=(*one_file(place, "Text Generation Inference"), *other_vendor(place, IMAGE)),
+        finishes=_FINISHES_SECONDS,
     )
 
 

@@ -16,7 +16,7 @@ from modelyard.core.embedded import SecretKeySelector
 from modelyard.core.reasons import Reason
 from modelyard.engines.contract import Count, Engine, Gpus, Launch, Loads, Measures, Place
 from modelyard.engines.environment import plain, secret
-from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive
+from modelyard.engines.flags import EVERYWHERE, Args, flag, names, positive, value_of
 from modelyard.engines.warnings import ignored, one_file, other_vendor
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ NAMES_FLAG: Final = "--served-model-name"
 _GONE_BACKENDS: Final = frozenset({"XFORMERS", "TORCH_SDPA"})
 """TORCH_SDPA is still a name there, but only for the vision part of a model."""
 _GONE_METHODS: Final = frozenset({"squeezellm", "nvfp4"})
+_SHUTDOWN_FLAG: Final = "--shutdown-timeout"
+_LONGEST_SHUTDOWN: Final = 24 * 3600
 
 
 class Speculative(Struct, frozen=True, rename="camel"):
@@ -118,6 +120,7 @@ def launch(options: VllmOptions, place: Place) -> Launch:
         # The compiler of PyTorch looks up its user, and fails for a UID without an entry in /etc/passwd.
         env=(plain("USER", ENGINE.name), *secret("HF_TOKEN", config.hf_token_secret_ref)),
         warnings=tuple(_warnings(config, place)),
+        finishes=_finishes(options),
     )
 
 
@@ -205,6 +208,12 @@ def _slots(options: VllmOptions) -> Args:
     if names(options.extra_args, "--max-num-seqs"):
         return ()
     return flag("--max-num-seqs", positive(options.parallel_slots))
+
+
+def _finishes(options: VllmOptions) -> int:
+    """Return for how long it ends what it has begun: from 0.18 on, as long as it is told, and by default not at all."""
+    given = value_of(tuple(options.extra_args), _SHUTDOWN_FLAG)
+    return min(int(given), _LONGEST_SHUTDOWN) if given.isdecimal() else 0
 
 
 def _warnings(config: VllmConfig, place: Place) -> Iterator[Problem]:

@@ -104,10 +104,11 @@ def _resolved(md: Object[ModelDeploymentSpec], policy: Policy) -> ResolvedPod:
     fetched = weights.storage(md, policy)
     mounted = {mount["name"] for mount in fetched.mounts}
     volumes = tuple(volume for volume in fetched.volumes if volume["name"] in mounted)
-    place = Place(model=fetched.model, port=spec.port, gpus=gpus, default_image=not spec.image)
+    image = spec.image or policy.images.get(engine.name) or engine.image(gpus)
+    place = Place(model=fetched.model, port=spec.port, gpus=gpus, default_image=image == engine.image(gpus))
     return ResolvedPod(
         engine=engine,
-        image=spec.image or policy.images.get(engine.name) or engine.image(gpus),
+        image=image,
         known_image=not spec.image or names.image_name(spec.image) == names.image_name(engine.image(gpus)),
         port=spec.port,
         devices=Devices(count=spec.gpus, vendor=NVIDIA, resource=GPU, taint=GPU),

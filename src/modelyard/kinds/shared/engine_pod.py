@@ -25,6 +25,15 @@ FIRST_UNPRIVILEGED_PORT = 1024
 ALLOW_ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 _DISK = "ephemeral-storage"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
+LEAVE_SECONDS = 5
+"""How long a pod that ends still takes requests. It takes a moment until all know that its endpoint is gone."""
+ANSWER_SECONDS = 20
+"""The same for a server that cuts off its answers on SIGTERM: most of them are complete by then.
+
+Less than 25: on machines that they may take back, some clouds shorten the grace period to that, and it has to fit in.
+"""
+_EXIT_SECONDS = 15
+"""What is left of the grace period for the server itself to end."""
 
 
 def pod_spec(spec: InferenceServiceSpec, resolved: ResolvedPod, policy: Policy, priority_class: str = "") -> Json:
@@ -42,6 +51,7 @@ def pod_spec(spec: InferenceServiceSpec, resolved: ResolvedPod, policy: Policy, 
         "priorityClassName": priority_class,
         "runtimeClassName": spec.runtime_class_name,
         "enableServiceLinks": None if resolved.engine.service_links else False,
+        "terminationGracePeriodSeconds": _sleep_seconds(resolved) + resolved.launch.finishes + _EXIT_SECONDS,
     }
 
 
@@ -57,6 +67,8 @@ def container(spec: InferenceServiceSpec, resolved: ResolvedPod, scratch: dict[s
         "ports": [{"name": "http", "containerPort": resolved.port, "protocol": "TCP"}],
         "resources": resources(spec, resolved),
         **probes(spec, resolved.engine),
+        # The endpoint is removed and SIGTERM sent at the same time. A sleep needs no program in the image.
+        "lifecycle": {"preStop": {"sleep": {"seconds": _sleep_seconds(resolved)}}},
         "volumeMounts": [*resolved.storage.mounts, *_mounts(scratch)],
         "securityContext": pods.container_security(spec.security_context),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -81,6 +93,10 @@ def probes(spec: InferenceServiceSpec, engine: Engine) -> Json:
         "livenessProbe": override.liveness or _probe(engine, periodSeconds=15, failureThreshold=3),
         "readinessProbe": override.readiness or _probe(engine, periodSeconds=10, failureThreshold=3),
     }
+
+
+def _sleep_seconds(resolved: ResolvedPod) -> int:
+    return LEAVE_SECONDS if resolved.launch.finishes else ANSWER_SECONDS
 
 
 def _probe(engine: Engine, **timing: int) -> Json:

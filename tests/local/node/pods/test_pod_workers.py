@@ -249,6 +249,15 @@ async def test_the_hook_before_the_end_runs_within_the_grace(yard: Yard) -> None
         assert log.read() == "running\nhook\n"
 
 
+async def test_a_sleep_before_the_end_is_left_out_because_the_proxy_is_never_late(yard: Yard) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 3600}}}
+    script = "trap 'exit 0' TERM; echo running; while :; do sleep 0.05; done"
+    created = await yard.start(shell(script, lifecycle=hook), terminationGracePeriodSeconds=3600)
+    await _first_line(yard, created)
+    await yard.delete()
+    await yard.gone()
+
+
 async def test_an_image_without_a_program_says_what_to_install(yard: Yard) -> None:
     await yard.start({"image": "test/absent:1"})
     pod = await yard.until(lambda seen: waiting(seen).get("reason") == "ErrImageNeverPull")

@@ -256,7 +256,8 @@ class ContainerWorker:
     async def _stop_when_told(self, process: Process, prepared: Prepared) -> None:
         await self._end_run.wait()
         began, hook = time.monotonic(), self.container.lifecycle.pre_stop
-        if hook is not None and self._stop_grace > 0:
+        # A sleep is meant for proxies that are late. Ours knows of the end, and the pod has waited for the answers.
+        if hook is not None and hook.sleep is None and self._stop_grace > 0:
             with suppress(probes.ProbeFailed):
                 await probes.run_handler(hook, prepared.access, self._stop_grace)
         used = time.monotonic() - began
