@@ -11,6 +11,15 @@ from modelyard.runtime.apply import outcome_of_error
 
 AUTHORIZER = 'services is forbidden: User "modelyard" cannot create resource "services" in API group ""'
 QUOTA = 'services "tools" is forbidden: exceeded quota: few, requested: services=1, used: services=2, limited: 2'
+POLICY = (
+    "services \"tools\" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'images' denied request: images "
+    "of ghcr.io cannot be used here"
+)
+WEBHOOK = 'admission webhook "validation.example.com" denied the request: a Service cannot have a node port'
+OWNER = (
+    'services "tools" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you '
+    "can't set finalizers on"
+)
 NEW_KIND = (
     'deployments.apps "tools" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping '
     'for APIVersion example.com/v1 Kind MCP: no matches for kind "MCP" in version "example.com/v1"'
@@ -28,6 +37,9 @@ def answered(code: int, message: str = "no", retry_after: str = "", **details: o
     [
         (403, AUTHORIZER, Reason.FORBIDDEN, True),
         (403, QUOTA, Reason.CHILD_REFUSED, False),
+        (403, OWNER, Reason.FORBIDDEN, True),
+        (403, POLICY, Reason.CHILD_REFUSED, False),
+        (403, WEBHOOK, Reason.CHILD_REFUSED, False),
         (403, NEW_KIND, Reason.API_UNAVAILABLE, False),
         (403, TERMINATING, Reason.WAITING_FOR_CLEANUP, False),
         (400, "nonsense", Reason.CHILD_REFUSED, False),
@@ -47,6 +59,16 @@ def test_an_error_is_tried_again_or_shown(code: int, message: str, reason: Reaso
 
 def test_the_server_says_how_long_to_wait():
     assert answered(429, retry_after="7").retry_after == 7.0
+
+
+def test_a_webhook_that_does_not_answer_is_to_be_repaired():
+    said = 'Internal error occurred: failed calling webhook "gone.example.com": connection refused'
+    problem = answered(500, said).problem
+    assert problem
+    assert (problem.reason, problem.remedy) == (
+        Reason.API_UNAVAILABLE,
+        "repair the webhook, or remove its configuration",
+    )
 
 
 def test_to_wait_as_long_as_the_server_asked_for_is_no_second_failure():

@@ -20,6 +20,7 @@ A body is quoted only when it is a Status object, and cut short, so that no secr
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -74,7 +75,7 @@ class Forbidden(KubeError):
     verb: str = ""
     resource: str = ""
     by_role: bool = False
-    """Whether a rule is missing. Quotas and pod security answer 403 too, but only the authorizer says "cannot"."""
+    """Whether a rule is missing. Quotas, policies and webhooks answer 403 too, in words of their own."""
 
     @property
     def namespace_terminating(self) -> bool:
@@ -144,7 +145,8 @@ class Status(Struct, frozen=True):
     details: _Details | None = None
 
 
-_ROLE_LACKS: Final = " cannot "
+# As the authorizer begins, or the check of owner references. A policy may say "cannot", too, of what it forbids.
+_ROLE_LACKS: Final = re.compile(r'(User ".*"|is forbidden:) cannot ')
 _CLASSES: Final[dict[int, type[KubeError]]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -176,7 +178,7 @@ def from_status(status: Status, verb: str, resource: str, code: int = 0) -> Kube
     if isinstance(error, Invalid):
         error.causes = tuple(Cause(cause.field, quoted(cause.message)) for cause in details.causes or ())
     if isinstance(error, Forbidden):
-        error.verb, error.resource, error.by_role = verb, resource, _ROLE_LACKS in status.message
+        error.verb, error.resource, error.by_role = verb, resource, bool(_ROLE_LACKS.search(status.message))
     return error
 
 
@@ -190,7 +192,7 @@ def _classified(code: int, status: Status, message: str) -> KubeError:
         return Unavailable(code, status.reason, message, uncertain=code in _MAYBE_DONE)
     if code == 409 and status.reason == "AlreadyExists":
         return AlreadyExists(code, status.reason, message)
-    if code == 403 and _ROLE_LACKS in status.message:
+    if code == 403 and _ROLE_LACKS.search(status.message):
         message = f"{message}; add this verb and resource to the role that the operator is bound to"
     return _CLASSES.get(code, KubeError)(code, status.reason, message)
 

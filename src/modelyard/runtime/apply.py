@@ -49,6 +49,8 @@ CLEANUP_WAIT = RequeueAfter(2.0, "a child of an earlier object is still there")
 REFUSED_WAIT = RequeueAfter(60.0, "the cluster refuses a child")
 NEW_KIND_WAIT = RequeueAfter(5.0, "the API server learns of a new kind of owner")
 CONTESTED_WAIT = RequeueAfter(REPAIR_WINDOW, "another client keeps changing a child")
+_WEBHOOK_FAILS = "failed calling webhook"
+"""Said when an admission webhook does not answer and its failurePolicy is Fail."""
 _OWNER_UNKNOWN = "cannot find RESTMapping"
 """Said by the admission plugin OwnerReferencesPermissionEnforcement, which learns of a new CRD within half a minute."""
 
@@ -347,8 +349,9 @@ def outcome_of_error(error: KubeError) -> Outcome:
         remedy = "delete that object; it is created again" if "is immutable" in str(error) else "change what is named"
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
+    remedy = "repair the webhook, or remove its configuration" if _WEBHOOK_FAILS in error.message else ""
     return Outcome(
-        problem=Problem(Reason.API_UNAVAILABLE, f"the API server cannot carry out changes: {error}"),
+        problem=Problem(Reason.API_UNAVAILABLE, f"the API server cannot carry out changes: {error}", remedy),
         retry=True,
         retry_after=error.retry_after,
         is_news=not isinstance(error, StillBusy),
