@@ -20,7 +20,7 @@ from modelyard.core.resources import JOB, POD, SECRET, VOLUME_CLAIM
 from modelyard.kinds.contract import Named, Owned
 from modelyard.kinds.modeldeployment import naming, sharing, weights
 from modelyard.kinds.modeldeployment.api import RETRY, WEIGHTS_LABEL, DownloadProgress
-from modelyard.kinds.modeldeployment.placement import placement
+from modelyard.kinds.modeldeployment.placement import MOVE, placement
 from modelyard.kinds.shared import fetch_job, fetch_report, pod_problems, pods, secrets
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ _REMEDIES: Final = pod_problems.Remedies(
     memory="free memory on its node, or raise the limit that a LimitRange of the namespace sets",
     room="free or add capacity, or change spec.nodeSelector and spec.tolerations; with spec.gpus, a node needs the "
     "label nvidia.com/gpu.present=true",
+    beside=MOVE,
 )
 _WORDS: Final = {
     "spec.source of the Model": weights.FIELD,

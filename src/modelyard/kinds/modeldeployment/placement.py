@@ -24,6 +24,11 @@ GPU: Final = "nvidia.com/gpu"
 MANY_NODES: Final = "ReadWriteMany"
 _GPU_NODES: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels of nodes with GPUs: by NVIDIA's GPU feature discovery, or by Node Feature Discovery."""
+MOVE: Final = (
+    "without ReadWriteMany all pods have to be on one node: make room for one more there, or, to let them move, set "
+    "spec.replicas to 0 until they are gone"
+)
+"""The remedy if a pod may not run where the others are. A rollout would wait for it for ever."""
 _TOLERATION: Final[Json] = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 

@@ -19,6 +19,7 @@ from modelyard.kinds.modeldeployment.api import WEIGHTS_LABEL, ModelDeploymentSt
 from modelyard.kinds.modeldeployment.download import Stage
 from modelyard.kinds.modeldeployment.drain import SERVERS, DrainResult, Step
 from modelyard.kinds.modeldeployment.phases import PhaseFacts, Verdict, Why
+from modelyard.kinds.modeldeployment.placement import MOVE
 from modelyard.kinds.shared import autoscale, pod_problems, workloads
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ Json = dict[str, Any]
 _REMEDIES: Final = pod_problems.Remedies(
     memory="raise spec.resources.limits.memory",
     room="free or add capacity, lower spec.gpus or spec.resources, or change spec.nodeSelector and spec.tolerations; "
-    "with spec.gpus, a node needs the label nvidia.com/gpu.present=true, and without ReadWriteMany all pods share one",
+    "with spec.gpus, a node needs the label nvidia.com/gpu.present=true",
+    beside=MOVE,
 )
 _AT_THE_END: Final = (Step.REMOVING, Step.DONE)
 _SETTLED: Final = (Phase.RUNNING, Phase.FAILED, Phase.DECOMMISSIONED)

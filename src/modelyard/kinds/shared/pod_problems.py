@@ -46,6 +46,8 @@ class Remedies(Struct, frozen=True):
 
     memory: str = "raise spec.resources.limits.memory"
     room: str = "free or add capacity, or lower spec.resources.requests"
+    beside: str = ""
+    """For a pod that has to run beside others; empty: there are no such pods."""
 
 
 DEFAULT_REMEDIES = Remedies()
@@ -208,7 +210,8 @@ def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:
 
 def unschedulable(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return the problem of a pod for which the scheduler finds no node."""
-    remedy = _volume_remedy(placement) or remedies.room
+    beside = remedies.beside if scheduling.waits_for_room_beside(placement) else ""
+    remedy = _volume_remedy(placement) or beside or remedies.room
     return Problem(Reason.UNSCHEDULABLE, f"no node can run a pod: {placement.message[:512]}", remedy)
 
 

@@ -28,6 +28,7 @@ _SUFFIX: Final = re.compile(r"\.\s+(preemption:|no new claims|not found).*", re.
 _CLAIM_UNBOUND: Final = re.compile(
     r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
 )
+_ELSEWHERE: Final = "didn't match pod affinity rules"
 _CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
 
 BINDING_SECONDS: Final = 60.0
@@ -142,6 +143,11 @@ def binding_seconds_left(placement: Placement, now: datetime) -> float:
 def waits_for_claim_deletion(placement: Placement) -> bool:
     """Return whether a claim of a pod is being deleted, which lasts until no other pod uses it."""
     return _CLAIM_DELETED.search(placement.message) is not None
+
+
+def waits_for_room_beside(placement: Placement) -> bool:
+    """Return whether nodes are ruled out because pods that this one has to run beside are on another."""
+    return _ELSEWHERE in placement.message
 
 
 def unschedulable_reasons(message: str) -> tuple[str, ...]:
