@@ -204,7 +204,7 @@ def _pod_problem(
     preempted: bool,
 ) -> Problem | None:
     """Return what keeps pods from serving; None: nothing. What a user must fix goes before what may pass."""
-    if problem := _container_problem(pods) or _refusal(service, seen, rollout) or _node_problem(pods):
+    if problem := _container_problem(pods) or _refusal(service, seen, rollout) or _node_problem(pods, seen):
         return problem
     if preempted:
         return Problem(
@@ -232,8 +232,9 @@ def _container_problem(pods: ObservedPods) -> Problem | None:
     return next((problem for problem in found if problem), None)
 
 
-def _node_problem(pods: ObservedPods) -> Problem | None:
-    return next((problem for pod in pods.latest if (problem := pod_problems.node_problem(pod))), None)
+def _node_problem(pods: ObservedPods, seen: Seen) -> Problem | None:
+    found = (pod_problems.node_problem(pod) or pod_problems.start_problem(pod, seen.now) for pod in pods.latest)
+    return next((problem for problem in found if problem), None)
 
 
 def _download_problem(pod: Stored) -> Problem | None:

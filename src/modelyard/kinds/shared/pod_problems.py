@@ -83,6 +83,21 @@ def node_problem(pod: Stored) -> Problem | None:
     )
 
 
+def start_problem(pod: Stored, now: datetime) -> Problem | None:
+    """Return a problem if a node has prepared the volumes and the network of a pod for too long; None: it has not.
+
+    Images are pulled after that, and may take longer.
+    """
+    placement = scheduling.placement_of(pod)
+    if not placement.preparing_since or scheduling.starting_seconds_left(placement, now):
+        return None
+    return Problem(
+        Reason.ROLLOUT_STUCK,
+        f"a pod waits on the node {pod.spec.get('nodeName', '')} for its volumes or its network",
+        f"see `kubectl describe pod {pod.meta.name}`; a ReadWriteOnce claim can be used on one node only",
+    )
+
+
 def probe_remark(pods: Iterable[Stored]) -> str:
     """Return how the probes of the first pod that is not ready fail, where its node says so; empty: it does not.
 

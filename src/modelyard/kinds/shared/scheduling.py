@@ -34,6 +34,9 @@ _CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being delete
 BINDING_SECONDS: Final = 60.0
 """How long a new pod may wait for its volume before that is a problem: provisioners of clouds take a while."""
 
+START_SECONDS: Final = 120.0
+"""How long a node may prepare the volumes and the network of a pod before that is a problem."""
+
 _MAX_CACHED: Final = 2048
 """How many pods stay decoded: each service that waits for GPUs reads all pods whenever one of them changes."""
 
@@ -81,6 +84,8 @@ class Placement(Struct, frozen=True):
     """The GPUs that the pod requests: extended resources and amounts."""
     since: str = ""
     """Since when it waits; empty: it does not."""
+    preparing_since: str = ""
+    """Since when its node prepares its volumes and its network; empty: it does not (any more), or does not say so."""
     ready: bool = False
     preempted: bool = False
     """Whether it is being removed for a pod with a higher priority."""
@@ -105,6 +110,8 @@ def _decode_placement(
     waits = scheduled.status == "False" and not deleting and status.phase in ("", "Pending")
     asked = device_limits(container.resources.limits for container in spec.containers)
     gpus = tuple(device for device in asked if vendors is None or _vendor(device[0]) in vendors)
+    startable = by_type.get("PodReadyToStartContainers", _PodCondition())
+    is_preparing = startable.status == "False" and not deleting and status.phase == "Pending"
     found = unschedulable_reasons(scheduled.message) if waits else ()
     missing = next((name for name, _ in gpus if f"Insufficient {name}" in found), "")
     if missing:
@@ -116,6 +123,7 @@ def _decode_placement(
         missing_gpu=missing,
         gpus=gpus,
         since=scheduled.last_transition_time if waits else "",
+        preparing_since=startable.last_transition_time if is_preparing else "",
         ready=_is_true(by_type.get("Ready")) and not deleting,
         preempted=_is_preempted(by_type.get("DisruptionTarget")),
         priority=spec.priority,
@@ -128,9 +136,11 @@ def waits_for_binding(placement: Placement) -> bool:
 
 
 def recheck_binding(pods: Iterable[Stored], now: datetime) -> RequeueAfter | None:
-    """Return when a pod has waited for its claim for too long; None: none waits, or all have already."""
-    left = [seconds for pod in pods if (seconds := binding_seconds_left(placement_of(pod), now))]
-    return RequeueAfter(min(left), "a claim is being bound") if left else None
+    """Return when a pod has waited for its volumes for too long; None: none waits, or all have already."""
+    placed = [placement_of(pod) for pod in pods]
+    waits = [wait(one, now) for one in placed for wait in (binding_seconds_left, starting_seconds_left)]
+    left = [seconds for seconds in waits if seconds]
+    return RequeueAfter(min(left), "volumes are being bound or mounted") if left else None
 
 
 def binding_seconds_left(placement: Placement, now: datetime) -> float:
@@ -138,6 +148,13 @@ def binding_seconds_left(placement: Placement, now: datetime) -> float:
     if not waits_for_binding(placement) or not placement.since:
         return 0.0
     return max(0.0, BINDING_SECONDS - (now - datetime.fromisoformat(placement.since)).total_seconds())
+
+
+def starting_seconds_left(placement: Placement, now: datetime) -> float:
+    """Return for how long a node may still prepare a pod; 0: it does not, or has for too long."""
+    if not placement.preparing_since:
+        return 0.0
+    return max(0.0, START_SECONDS - (now - datetime.fromisoformat(placement.preparing_since)).total_seconds())
 
 
 def waits_for_claim_deletion(placement: Placement) -> bool:

@@ -113,7 +113,7 @@ def track_condition(
         return condition(kind, True, Reason.PODS_READY, f"{rollout.count}{bounds(service.spec, server)}")
     pods = seen.all(Owned(POD, server.served.track))
     late = [pod for pod in pods if not binding_seconds_left(placement_of(pod), seen.now)]
-    if problem := pod_problem(late, rollout):
+    if problem := pod_problem(late, rollout, seen):
         return failing(kind, problem)
     if download := fetch_progress.progress(service.meta.namespace, seen, server.served.track):
         return condition(kind, False, Reason.DOWNLOADING, download)
@@ -121,12 +121,13 @@ def track_condition(
     return condition(kind, False, Reason.ROLLING_OUT if rollout.ready else Reason.STARTING, said)
 
 
-def pod_problem(pods: Sequence[Stored], rollout: Rollout) -> Problem | None:
+def pod_problem(pods: Sequence[Stored], rollout: Rollout, seen: Seen) -> Problem | None:
     """Return what keeps pods from becoming ready; None: nothing that is known."""
     there = [pod for pod in pods if not pod.meta.deleting]
     reports = (report.problem for pod in there if (report := fetch_report.pod_report(pod)))
     fetching = any(fetch_report.running_downloader(pod) for pod in there)
-    failed = next(filter(None, reports), None) or pod_problems.first_problem(there, _REMEDIES)
+    slow = (pod_problems.start_problem(pod, seen.now) for pod in there)
+    failed = next(filter(None, (*reports, pod_problems.first_problem(there, _REMEDIES), *slow)), None)
     return failed or (None if fetching else rollout.problem)
 
 
