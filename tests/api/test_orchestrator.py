@@ -54,6 +54,16 @@ def templates(recorder: Recorder, namespace: str, name: str = "helper") -> list[
     return seen
 
 
+def most_pods(recorder: Recorder) -> int:
+    """Return how many pods there were at most at any time."""
+    alive: set[str] = set()
+    most = 0
+    for version in (version for version in recorder.log if version.kind == POD.kind):
+        alive = alive - {version.uid} if version.event == "DELETED" else alive | {version.uid}
+        most = max(most, len(alive))
+    return most
+
+
 @pytest.mark.quick
 async def test_it_becomes_ready_with_one_child_and_two_status_writes(
     cluster: Cluster, namespace: str, recorder: Recorder
@@ -124,6 +134,10 @@ async def test_of_two_bots_with_one_token_the_younger_waits_until_the_older_is_g
     assert not [pod for pod in recorder.created(POD) if pod.startswith("second")]
     await admin.delete(ORCHESTRATOR.resource.path(namespace, "first"))
     await until_ready(recorder, namespace, "second")
+    await admin.delete(ORCHESTRATOR.resource.path(namespace, "second"))
+    await admin.create(path, orchestrator(namespace, "third", "one"))
+    await until_ready(recorder, namespace, "third")
+    assert most_pods(recorder) == 1, "a pod starts when that of the bot before has ended"
     assert not [version for version in recorder.log if "canary" in str(version.object)]
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
-from modelyard.kinds.orchestrator import discovered, rivals
+from modelyard.kinds.orchestrator import discovered, listeners, rivals
 from modelyard.kinds.orchestrator.discovered import ConfigFile, Place
 from modelyard.kinds.shared.gateway_refs import ResolvedGateway, resolve_gateway
 
@@ -68,7 +68,7 @@ def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDe
         agent_urls=tuple(place.url for place in all_agents),
         files=tuple(files),
         gateway=find_gateway(spec, seen),
-        stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen),
+        stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen) or listeners.find_problem(orchestrator, seen),
         uncompared=tuple(rivals.uncompared(orchestrator, seen)),
     )
 

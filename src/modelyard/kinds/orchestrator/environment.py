@@ -7,7 +7,7 @@ reads, and where it finds the certificate of its gateway.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.quantities import seconds
 from modelyard.kinds.orchestrator import cli_version
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from modelyard.kinds.orchestrator.decide import OrchestratorDecision
 
 Json = dict[str, Any]
+
+BOT_TOKEN: Final = "INFER_CHANNELS_TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def environment(spec: OrchestratorSpec, decision: OrchestratorDecision) -> list[Json]:
@@ -91,7 +93,7 @@ def _secrets(spec: OrchestratorSpec) -> list[Json]:
     """Return the variables that the kubelet takes from Secrets."""
     telegram = spec.channels.telegram
     sources = {
-        "INFER_CHANNELS_TELEGRAM_BOT_TOKEN": telegram.token_secret_ref if telegram.enabled else None,
+        BOT_TOKEN: telegram.token_secret_ref if telegram.enabled else None,
         "INFER_CHANNELS_TELEGRAM_ALLOWED_USERS": telegram.allowed_users_secret_ref if telegram.enabled else None,
         "INFER_GATEWAY_API_KEY": spec.gateway.api_key_secret_ref,
     }

@@ -1,4 +1,4 @@
-"""The reads of an Orchestrator: its children, what its spec names or looks for, and older bots."""
+"""The reads of an Orchestrator: its children, what its spec names or looks for, and other bots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelyard.core.resources import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.orchestrator import discovered, rivals
+from modelyard.kinds.orchestrator import discovered, listeners, rivals
 from modelyard.kinds.orchestrator.decide import find_gateway
 from modelyard.kinds.shared.config_refs import ConfigRef, env_refs, secret_key
 from modelyard.kinds.shared.gateway_refs import read_gateway, trusted
@@ -32,6 +32,7 @@ def reads(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Iterator[Read]:
     if own := rivals.bot_of(orchestrator.meta, orchestrator.spec):
         yield rivals.BOTS
         yield from (bot.secret_for(orchestrator.meta.namespace) for bot in (own, *rivals.elders(own, seen)))
+        yield from listeners.reads(own, seen)
 
 
 def config_refs(spec: OrchestratorSpec) -> Iterator[ConfigRef]:

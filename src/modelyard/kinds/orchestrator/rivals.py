@@ -79,7 +79,7 @@ def elders(own: Bot, seen: Seen) -> list[Bot]:
 def rival(orchestrator: Object[OrchestratorSpec], seen: Seen) -> Problem | None:
     """Return the problem that an older Orchestrator has the same token; None: the token is its own."""
     own, home = bot_of(orchestrator.meta, orchestrator.spec), orchestrator.meta.namespace
-    found = (elder for elder in elders(own, seen) if _same_token(own, elder, home, seen)) if own else iter(())
+    found = (elder for elder in elders(own, seen) if same_token(own, elder, home, seen)) if own else iter(())
     elder = next(found, None)
     if elder is None:
         return None
@@ -97,7 +97,8 @@ def uncompared(orchestrator: Object[OrchestratorSpec], seen: Seen) -> list[str]:
     return sorted(elder.name_for(home) for elder in older if elder.secret_for(home) in seen.forbidden)
 
 
-def _same_token(one: Bot, other: Bot, home: str, seen: Seen) -> bool:
+def same_token(one: Bot, other: Bot, home: str, seen: Seen) -> bool:
+    """Return whether two bots have one token, as an Orchestrator of the namespace `home` sees it."""
     if one.token == other.token and one.place.namespace == other.place.namespace:
         return True
     value = one.token_hash(home, seen)
