@@ -64,3 +64,27 @@ async def test_a_child_that_is_being_deleted_is_not_deleted_again():
         applier = Applier(client, {DEPLOYMENT: cache}, Drift(VirtualClock(), lambda _what, _kind: None))
         outcome = await applier.carry_out(OWNER, Plan(delete=(leaving.ref,)))
     assert (server.asked, outcome.problem, outcome.retry) == ([], None, False)
+
+
+LONG = "é" * 65536
+"""As many characters as a system prompt may have, and more bytes than Linux takes."""
+
+
+@pytest.mark.parametrize(
+    ("container", "named"),
+    [
+        ({"env": [{"name": "PROMPT", "value": LONG}]}, "the variable PROMPT of the container tools"),
+        ({"command": ["tools"], "args": [LONG]}, "the argument 2 of the container tools"),
+    ],
+    ids=["variable", "argument"],
+)
+async def test_what_no_kernel_starts_is_not_written(container: Json, named: str):
+    template = {"spec": {"containers": [{"name": "tools", **container}]}}
+    child = Child(DEPLOYMENT, "tools", {**BODY, "spec": {"template": template}})
+    async with serving(silence) as server, client_of(server) as client:
+        caches = {DEPLOYMENT: Cache(DEPLOYMENT, nobody, nobody)}
+        applier = Applier(client, caches, Drift(VirtualClock(), lambda _what, _kind: None))
+        outcome = await applier.carry_out(OWNER, Plan(apply=(child,)))
+    assert outcome.problem
+    assert (outcome.problem.reason, server.asked) == (Reason.CONTAINER_CONFIG_INVALID, [])
+    assert named in outcome.problem.message

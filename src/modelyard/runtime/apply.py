@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from modelyard.core import names
+from modelyard.core import exec_limits, names
 from modelyard.core.conditions import Problem
 from modelyard.core.diff import fingerprint, first_difference
 from modelyard.core.errors import ModelyardError
@@ -139,6 +139,8 @@ class Applier:
                 raise
 
     async def _ensure_child(self, owner: Stored, child: Child, done: _Progress) -> Stored:
+        if problem := exec_limits.find_problem(child.body):
+            raise Blocked(problem, REFUSED_WAIT)
         key = Key(owner.meta.home, child.name)
         body = full_body(owner, child)
         live = await self._get_live(child.resource, key)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from modelyard.core import exec_limits
 from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.kinds.orchestrator import discovered, listeners, rivals
 from modelyard.kinds.orchestrator.discovered import ConfigFile, Place
+from modelyard.kinds.orchestrator.environment import AGENTS
 from modelyard.kinds.shared.gateway_refs import ResolvedGateway, resolve_gateway
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ class OrchestratorDecision(Struct, frozen=True):
     """None: no Agents are looked for."""
     servers: Search | None
     """None: no MCP objects are looked for."""
-    agent_urls: tuple[str, ...]
-    """All agents, listed and found."""
+    agents_variable: str
+    """The URLs of all agents, listed and found; empty: there are none, or so many that only the file holds them."""
     files: tuple[ConfigFile, ...]
     """The files of the CLI."""
     gateway: ResolvedGateway
@@ -58,14 +60,16 @@ def decide(orchestrator: Object[OrchestratorSpec], seen: Seen) -> OrchestratorDe
     servers = _search(discovered.servers(orchestrator), "spec.mcp.serviceDiscovery", seen)
     listed = spec.a2a.agents if spec.a2a.enabled else ()
     all_agents = discovered.merged("static-agent", listed, agents.found if agents else ())
-    files = [discovered.agents_file(all_agents)] if agents else []
+    urls = ",".join(place.url for place in all_agents)
+    in_variable = exec_limits.fits(AGENTS, urls)
+    files = [discovered.agents_file(all_agents)] if agents or not in_variable else []
     if spec.mcp.enabled and (spec.mcp.servers or servers):
         all_servers = discovered.merged("static-mcp", spec.mcp.servers, servers.found if servers else ())
         files.append(discovered.servers_file(all_servers))
     return OrchestratorDecision(
         agents=agents,
         servers=servers,
-        agent_urls=tuple(place.url for place in all_agents),
+        agents_variable=urls if in_variable else "",
         files=tuple(files),
         gateway=find_gateway(spec, seen),
         stopped=nothing_to_do(spec) or rivals.rival(orchestrator, seen) or listeners.find_problem(orchestrator, seen),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+AGENTS: Final = "INFER_A2A_AGENTS"
 BOT_TOKEN: Final = "INFER_CHANNELS_TELEGRAM_BOT_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -38,8 +39,8 @@ def environment(spec: OrchestratorSpec, decision: OrchestratorDecision) -> list[
         "INFER_TOOLS_ENABLED": _switch(spec.tools.enabled),
         "INFER_TOOLS_SCHEDULE_ENABLED": _switch(spec.tools.schedule),
         "INFER_A2A_ENABLED": _switch(spec.a2a.enabled),
-        # It overrides the file of agents, so it has to hold all of them.
-        "INFER_A2A_AGENTS": ",".join(decision.agent_urls),
+        # It overrides the file of agents, so it has to hold all of them, or none.
+        AGENTS: decision.agents_variable,
     }
     yielding = {**_prompts(spec), **(TRUST_ENV if decision.gateway.certificate else {})}
     return pods.unique_env(_listed(yielding), spec.env, _listed(told), _secrets(spec))
