@@ -36,7 +36,9 @@ _WITHIN: Final = 5.0
 _PORTS: Final = {"http": 80, "https": 443}
 _MCP_PATH: Final = "/mcp"
 # Not urlsplit, which raises an error for some URLs that only look like one.
-_URL: Final = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^]]*]|[^[:/?#]+)(:(?P<port>\d+))?(?P<path>/[^?#]*)?")
+_URL: Final = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[^]]*]|[^[:/?#]+)(:(?P<port>\d+))?(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?"
+)
 
 
 class Place(Struct, frozen=True, order=True):
@@ -135,15 +137,16 @@ def servers_file(places: Iterable[Place]) -> ConfigFile:
 
 
 def _server(place: Place) -> Json:
+    # The CLI puts the parts together as they are: an IPv6 address keeps its brackets, and a query is part of the path.
     at = _URL.match(place.url)
     assert at, "no other URL is listed or found"
     return {
         "name": place.name,
         "enabled": True,
         "scheme": at["scheme"],
-        "host": at["host"].strip("[]"),
+        "host": at["host"],
         "port": int(at["port"] or _PORTS[at["scheme"]]),
-        "path": at["path"] or _MCP_PATH,
+        "path": f"{at['path'] or _MCP_PATH}{at['query'] or ''}",
     }
 
 
