@@ -206,7 +206,8 @@ async def test_a_stranger_under_a_childs_name_is_left_alone(
     stranger = await admin.create(SERVICE_ACCOUNT.path(namespace), {"metadata": {"name": "edge"}})
     await create(admin, namespace)
     found = await until_says(recorder, namespace, "NameConflict")
-    assert "ServiceAccount edge" in condition(found, "Ready")["message"]
+    for words in ("ServiceAccount edge", "set spec.serviceAccount.create to false"):
+        assert words in condition(found, "Ready")["message"]
     assert not recorder.created(DEPLOYMENT)
     edited = await edit(admin, namespace, serviceAccount={"create": False})
     await until_ready(recorder, namespace, after=edited)

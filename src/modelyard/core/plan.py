@@ -61,6 +61,8 @@ class Child(Struct, frozen=True):
     group: str = ""
     """When a child cannot be written, the rest of its group is left out, and other groups go on. Without a group it is
     part of the trunk, and the plan ends."""
+    if_taken: str = ""
+    """What the user may do while an object that is not ours has its name; empty: rename the object."""
 
 
 class CreateOnly(Struct, frozen=True):

@@ -147,7 +147,7 @@ class Applier:
         if live is None and (created := await self._create(child, key, body)):
             return self._verified(created, body, done)
         live = live or await self._client.get(child.resource, key)
-        _check_ownership(owner, live)
+        _check_ownership(owner, live, child.if_taken)
         self._cache_read(live)
         body = _with_stored_owner(live, body)
         if live.meta.annotation(names.INTENT) == body["metadata"]["annotations"][names.INTENT]:
@@ -370,27 +370,27 @@ def _is_uid_mismatch(error: KubeError) -> bool:
     return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
-def _check_ownership(owner: Stored, live: Stored) -> None:
+def _check_ownership(owner: Stored, live: Stored, if_taken: str = "") -> None:
     if _controls(owner, live):
         return
     what, other = f"{live.resource.kind} {live.meta.name}", live.meta.controller
     if other and other.kind == owner.resource.kind and other.name == owner.meta.name:
         raise Blocked(_left_behind(what), CLEANUP_WAIT)
-    raise Blocked(_name_taken(what, other), NAME_TAKEN_WAIT)
+    raise Blocked(_name_taken(what, other, if_taken or "rename this object"), NAME_TAKEN_WAIT)
 
 
-def _name_taken(what: str, holder: OwnerReference | None) -> Problem:
+def _name_taken(what: str, holder: OwnerReference | None, if_taken: str) -> Problem:
     if holder is None:
         return Problem(
             Reason.NAME_CONFLICT,
             f"{what} already exists and has no owner: it was created by hand, or its owner was deleted with "
             "--cascade=orphan",
-            "delete it, and it is created again, or rename this object; Modelyard never changes it",
+            f"delete it, and it is created again, or {if_taken}; Modelyard never changes it",
         )
     return Problem(
         Reason.NAME_CONFLICT,
         f"{what} already exists and belongs to {holder.kind} {holder.name}",
-        "rename this object, or delete the other one if it is not needed; Modelyard never changes it",
+        f"{if_taken}, or delete the other one if it is not needed; Modelyard never changes it",
     )
 
 

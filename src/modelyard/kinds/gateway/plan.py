@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from modelyard.core.plan import Child, Plan
 from modelyard.core.resources import (
     API_GATEWAY,
@@ -83,7 +85,8 @@ def _account(spec: GatewaySpec, name: str) -> tuple[Child, ...]:
     if not spec.service_account.create:
         return ()
     body = {"automountServiceAccountToken": False}
-    return (workloads.child(SERVICE_ACCOUNT, account_name(spec, name), child_labels(name), body),)
+    child = workloads.child(SERVICE_ACCOUNT, account_name(spec, name), child_labels(name), body)
+    return (replace(child, if_taken="set spec.serviceAccount.create to false to use it as it is"),)
 
 
 def _routing_map(spec: GatewaySpec, name: str) -> tuple[Child, ...]:
