@@ -51,7 +51,8 @@ def _switch(name: str, *, on: bool) -> dict[str, str]:
 def _server(spec: GatewaySpec) -> dict[str, str]:
     server = spec.server
     told = {
-        "SERVER_HOST": server.host,
+        # The image puts a colon and the port behind it, which makes no address of a bare one of IPv6.
+        "SERVER_HOST": f"[{server.host}]" if ":" in server.host and "[" not in server.host else server.host,
         "SERVER_PORT": str(server.port),
         "SERVER_READ_TIMEOUT": server.timeouts.read,
         "SERVER_WRITE_TIMEOUT": server.timeouts.write,
