@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from modelyard.core.conditions import Problem
@@ -9,6 +12,7 @@ from modelyard.core.quantities import seconds
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Every
 from modelyard.kinds.mcp.api import RESOURCE as MCP
+from modelyard.kinds.shared.image_version import is_before
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 _WITHIN: Final = 5.0
 """Seconds that a change may wait: every change of the set replaces the pods of the gateway."""
 _INTERVAL: Final = "30s"
+_NAMES_SINCE: Final = (0, 49, 0)
+"""The first version of the image that calls each server by a name: that of its host, unless it is told another."""
+_RESERVED: Final = "tools"
+_HOST: Final = re.compile(r"https?://(\[[^]]*]|[^[:/?#]+)")
 
 
 def mcp_url(mcp: Stored) -> str | None:
@@ -43,6 +51,28 @@ def mcp_servers(gateway: Object[GatewaySpec], seen: Seen) -> tuple[str, ...]:
     read = discovered(gateway)
     found = seen.every(read).values() if read else ()
     return tuple(sorted({*found, *(server.url for server in gateway.spec.mcp.servers)}))
+
+
+def servers_variable(image: str, urls: tuple[str, ...]) -> str:
+    """Return the variable with all tool servers, by commas.
+
+    The image ends at once if two servers have one name, or one that it reserves. Those are told a name of their own,
+    which older images would take for a part of the URL.
+    """
+    if is_before(image, _NAMES_SINCE):
+        return ",".join(urls)
+    count = Counter(_name(url) for url in urls)
+    return ",".join(url if count[_name(url)] == 1 and _name(url) != _RESERVED else _named(url) for url in urls)
+
+
+def _name(url: str) -> str:
+    """Return what the image calls a server that is told no name."""
+    found = _HOST.match(url)
+    return re.sub(r"[^a-z0-9_-]+", "_", found[1].lower()).strip("_") if found else ""
+
+
+def _named(url: str) -> str:
+    return f"{_name(url)}_{hashlib.sha256(url.encode()).hexdigest()[:6]}={url}"
 
 
 def find_problem(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:
