@@ -61,11 +61,12 @@ def test_the_name_of_a_machine_becomes_that_of_an_object(machine: str, name: str
 
 
 def test_the_command_reads_what_the_daemon_has_written(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("secret\n")
+    (tmp_path / "token").write_text("12e34\n")
     write_host_record(tmp_path, HostRecord(11500, str(tmp_path / "token"), is_tls=True))
     result = CliRunner().invoke(app, ["host", "join", "studio", "--dir", str(tmp_path)])
     secret, host = yaml.safe_load_all(result.stdout)
-    assert secret["stringData"] == {"token": "secret"}
+    assert secret["stringData"] == {"token": "12e34"}
+    assert "token: '12e34'\n" in result.stdout, "kubectl would read it as a number"
     assert host["spec"]["endpoint"].startswith("https://")
     assert host["spec"]["endpoint"].endswith(":11500")
 

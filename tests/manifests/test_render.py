@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,11 @@ def test_long_text_is_folded_and_keys_are_sorted():
 def test_shared_parts_are_written_out_each_time():
     shared = {"deep": [1, 2]}
     assert "&" not in documents([{"a": shared, "b": shared}])
+
+
+@pytest.mark.parametrize("text", ["12e34", "1.5E-7", "+.5", "0o17", "1."])
+def test_text_that_kubectl_would_read_as_a_number_is_quoted(text: str):
+    assert documents([{"commit": text}]) == f"commit: '{text}'\n"
 
 
 def test_documents_are_separated():

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import yaml
 
 from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
@@ -23,6 +22,7 @@ from modelyard.host.access import NOT_PUBLIC, Network, read_token
 from modelyard.host.daemon import run_daemon
 from modelyard.host.join import Joining, host_name, manifests
 from modelyard.host.settings import ALL_ADDRESSES, DEFAULT_PORT, HostSettings, Tls, default_state, read_host_record
+from modelyard.manifests.render import documents
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False, add_completion=False)
 
@@ -110,7 +110,7 @@ def join(
         namespace=namespace,
         ca=ca.read_text() if ca else "",
     )
-    sys.stdout.write(yaml.safe_dump_all(manifests(joining), sort_keys=False))
+    sys.stdout.write(documents(manifests(joining)))
 
 
 def _state(folder: Path | None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 120
 _LONG: Final = 80
+_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?0o[0-7]+$")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -29,6 +31,8 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
+# Numbers of YAML 1.2 that PyYAML takes for text and would not quote: kubectl reads the commit 12e34 as 1.2e+35.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
 
 
 def documents(objects: Iterable[Json]) -> str:
