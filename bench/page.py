@@ -32,7 +32,7 @@ Json = dict[str, Any]
 _OBJECTS: Final = 2000
 _CHANGES: Final = 20
 _LOADS: Final = 3
-_ALL_SHOWN: Final = "count => document.querySelector('.chip b')?.textContent === String(count)"
+_ALL_SHOWN: Final = "count => document.querySelectorAll('a.card').length === count"
 _SHOWN: Final = "text => [...document.querySelectorAll('a.card')].some((card) => card.textContent.includes(text))"
 
 

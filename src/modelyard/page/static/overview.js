@@ -11,15 +11,20 @@ const COLUMNS = [
   ["Agents", ["Agent", "Orchestrator"]],
   ["Tools", ["MCP"]],
 ];
+// Of a card with the space below it, as the style has it.
 const HEIGHT = 86;
+// Cards above and below what is in sight that are drawn with it.
 const SPARE = 4;
+// How long cards out of sight are drawn at a time. Changes, keys and frames come in between.
+const SLICE_MS = 8;
 
 export class Overview {
   constructor(yard, main) {
     this.yard = yard;
     this.main = main;
     this.wanted = { text: "", namespace: "", state: "" };
-    this.pending = 0;
+    this.frame = 0;
+    this.slice = 0;
     this.pointed = "";
   }
 
@@ -28,7 +33,9 @@ export class Overview {
     this.namespaces = h("select", { id: "namespace", onchange: () => this.choose("namespace", this.namespaces.value) });
     this.states = h("div", { class: "chips", role: "group", "aria-label": "State" });
     this.lines = svg("svg", { class: "lines", "aria-hidden": "true" });
-    this.board = h("div", { class: "board", onkeydown: (event) => this.move(event) }, this.lines);
+    const point = (event) => this.point(event.target.closest("a.card")?.dataset.id ?? "");
+    const leave = () => this.point("");
+    this.board = h("div", { class: "board", onkeydown: (event) => this.move(event), onpointerover: point, onpointerleave: leave, onfocusin: point, onfocusout: leave }, this.lines);
     this.empty = h("div", { class: "wait", hidden: true });
     this.columns = COLUMNS.map(([title, kinds]) => new Column(title, kinds, this));
     this.board.append(...this.columns.map((column) => column.element));
@@ -38,18 +45,20 @@ export class Overview {
       this.empty,
       this.board,
     );
-    this.resized = new ResizeObserver(() => this.soon());
+    this.resized = new ResizeObserver(() => this.render());
     this.resized.observe(this.board);
     this.update();
   }
 
   close() {
     this.resized.disconnect();
-    cancelAnimationFrame(this.pending);
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.slice);
   }
 
+  // In the next frame, and once for all changes until then.
   changed() {
-    this.update();
+    this.frame ||= requestAnimationFrame(() => this.update());
   }
 
   choose(name, value) {
@@ -63,6 +72,8 @@ export class Overview {
   }
 
   update() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
     const rows = [...this.yard.rows.values()];
     this.showNamespaces(rows);
     const before = rows.filter((row) => this.matches(row));
@@ -73,7 +84,24 @@ export class Overview {
     this.board.hidden = shown.length === 0;
     this.empty.hidden = shown.length > 0;
     if (!shown.length) this.empty.replaceChildren(...this.whyEmpty(rows));
-    this.soon();
+    this.render();
+    this.later();
+  }
+
+  // What is in sight, now. All is measured before anything is drawn: each turn from one to the other is a layout.
+  render() {
+    for (const column of this.columns) column.measure();
+    for (const column of this.columns) column.render();
+    this.connect();
+  }
+
+  // What is not, little by little: it must be in the document for searches in the page and for screen readers.
+  later() {
+    clearTimeout(this.slice);
+    this.slice = setTimeout(() => {
+      const until = performance.now() + SLICE_MS;
+      if (!this.columns.every((column) => column.fill(until))) this.later();
+    });
   }
 
   whyEmpty(rows) {
@@ -120,14 +148,6 @@ export class Overview {
       count.textContent = state ? counts[state] : rows.length;
       button.setAttribute("aria-pressed", this.wanted.state === state);
     }
-  }
-
-  soon() {
-    cancelAnimationFrame(this.pending);
-    this.pending = requestAnimationFrame(() => {
-      for (const column of this.columns) column.render();
-      this.connect();
-    });
   }
 
   point(id) {
@@ -177,65 +197,89 @@ function curve(from, to) {
   return `M${x1} ${from.y} C${x1 + bend} ${from.y} ${x2 - bend} ${to.y} ${x2} ${to.y}`;
 }
 
-// One column: only the cards that can be seen are in the document.
+// Brings elements into an order with few moves. One that has the focus keeps it.
+function arrange(list, wanted) {
+  const focused = document.activeElement;
+  const kept = new Set(wanted);
+  for (const element of [...list.children]) if (!kept.has(element)) element.remove();
+  let at = list.firstElementChild;
+  for (const element of wanted) {
+    // One that comes later in the order is passed over here, and is moved when it is its turn.
+    if (at && at !== element && at.nextElementSibling === element) at = element;
+    if (at === element) at = element.nextElementSibling;
+    else list.insertBefore(element, at);
+  }
+  if (focused !== document.activeElement && list.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+// One column: a place for each row in its order, with the cards in sight drawn first. The style lets the browser skip
+// the layout of those that are not.
 class Column {
   constructor(title, kinds, overview) {
     this.kinds = new Set(kinds);
     this.overview = overview;
-    this.title = title;
     this.rows = [];
     this.cards = new Map();
+    this.filled = 0;
+    this.near = [];
     this.count = h("span", { class: "count" });
-    this.space = h("div", { class: "space", "aria-hidden": "true" });
     this.list = h("ul", { class: "cards", "aria-label": title });
-    this.scroller = h("div", { class: "scroller", onscroll: () => overview.soon() }, this.space, this.list);
+    this.scroller = h("div", { class: "scroller", onscroll: () => overview.render() }, this.list);
     this.element = h("section", { class: "column", "aria-label": title }, h("h2", {}, title, " ", this.count), this.scroller);
   }
 
   take(rows) {
     this.rows = rows.filter((row) => this.kinds.has(row.kind));
-    this.rows.sort((a, b) => (b.state === "attention") - (a.state === "attention") || a.namespace.localeCompare(b.namespace) || a.name.localeCompare(b.name));
+    this.rows.sort((a, b) => (b.state === "attention") - (a.state === "attention") || compare(a.namespace, b.namespace) || compare(a.name, b.name));
     this.element.hidden = this.rows.length === 0;
     this.count.textContent = this.rows.length;
-    this.space.style.height = `${this.rows.length * HEIGHT}px`;
+    this.cards = new Map(this.rows.map((row) => [row.id, this.cards.get(row.id) ?? new Card(row.id)]));
+    arrange(this.list, [...this.cards.values()].map((card) => card.element));
+    this.filled = 0;
   }
 
-  range() {
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / HEIGHT) - SPARE);
-    const last = Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / HEIGHT) + SPARE;
-    return [first, Math.min(this.rows.length, last)];
+  measure() {
+    const { scrollTop, clientHeight } = this.scroller;
+    const { offsetLeft: left, offsetWidth: width } = this.element;
+    this.sight = { left, right: left + width, top: this.element.offsetTop + this.scroller.offsetTop, from: scrollTop, until: scrollTop + clientHeight };
   }
 
   render() {
-    const [first, last] = this.range();
-    const kept = new Map();
-    for (let index = first; index < last; index += 1) {
-      const row = this.rows[index];
-      const card = this.cards.get(row.id) ?? new Card(row.id, this.overview);
-      card.show(row, index, this.rows.length, this.overview.manyNamespaces);
-      kept.set(row.id, card);
-      if (!card.element.isConnected) this.list.append(card.element);
-    }
-    for (const [id, card] of this.cards) if (!kept.has(id)) card.element.remove();
-    this.cards = kept;
+    const first = Math.max(0, Math.floor(this.sight.from / HEIGHT) - SPARE);
+    const last = Math.min(this.rows.length, Math.ceil(this.sight.until / HEIGHT) + SPARE);
+    for (let index = first; index < last; index += 1) this.show(index);
   }
 
+  // Returns whether all cards are drawn.
+  fill(until) {
+    while (this.filled < this.rows.length && performance.now() < until) this.show(this.filled++);
+    return this.filled === this.rows.length;
+  }
+
+  show(index) {
+    const row = this.rows[index];
+    const card = this.cards.get(row.id);
+    card.show(row, this.overview.manyNamespaces);
+    return card;
+  }
+
+  // Where lines may begin and end: the cards whose middle is in sight.
   places() {
-    if (this.element.hidden) return [];
-    const { left, width } = { left: this.element.offsetLeft, width: this.element.offsetWidth };
-    const top = this.element.offsetTop + this.scroller.offsetTop - this.scroller.scrollTop;
-    const [from, until] = [this.scroller.scrollTop, this.scroller.scrollTop + this.scroller.clientHeight];
-    return [...this.cards.values()]
-      .filter((card) => card.index * HEIGHT + HEIGHT / 2 > from && card.index * HEIGHT + HEIGHT / 2 < until)
-      .map((card) => [card.id, { left, right: left + width, y: top + card.index * HEIGHT + (HEIGHT - 8) / 2 }]);
+    const { left, right, top, from, until } = this.sight;
+    const middle = (HEIGHT - 8) / 2;
+    const first = Math.max(0, Math.ceil((from - middle) / HEIGHT));
+    const last = Math.ceil((until - middle) / HEIGHT);
+    return this.rows.slice(first, last).map((row, place) => [row.id, { left, right, y: top - from + (first + place) * HEIGHT + middle }]);
   }
 
   mark(near) {
-    for (const [id, card] of this.cards) card.element.classList.toggle("near", near.has(id));
+    for (const card of this.near) card.element.classList.remove("near");
+    this.near = [...near].map((id) => this.cards.get(id)).filter(Boolean);
+    for (const card of this.near) card.element.classList.add("near");
   }
 
   indexOf(element) {
-    return [...this.cards.values()].find((card) => card.element.contains(element))?.index ?? 0;
+    return this.rows.findIndex((row) => this.cards.get(row.id).element.contains(element));
   }
 
   focus(wanted) {
@@ -243,35 +287,43 @@ class Column {
     const top = index * HEIGHT;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     else if (top + HEIGHT > this.scroller.scrollTop + this.scroller.clientHeight) this.scroller.scrollTop = top + HEIGHT - this.scroller.clientHeight;
-    this.render();
-    this.cards.get(this.rows[index].id)?.link.focus({ preventScroll: true });
-    this.overview.soon();
+    this.show(index).link.focus({ preventScroll: true });
   }
 }
 
+// Names are of plain letters. By the rules of a language, thousands of them would take longer than a frame.
+function compare(a, b) {
+  return a < b ? -1 : Number(a > b);
+}
+
+// What cards are copies of, which is much faster than to build each.
+const BLANK = h("a", {},
+  h("span", { class: "line" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "name" }), h("span", { class: "ratio" })),
+  h("span", { class: "state" }),
+  h("span", { class: "kind" }),
+  h("span", { class: "meter", hidden: true }, h("i")));
+
 class Card {
-  constructor(id, overview) {
+  constructor(id) {
     this.id = id;
-    this.name = h("span", { class: "name" });
-    this.kind = h("span", { class: "kind" });
-    this.state = h("span", { class: "state" });
-    this.ready = h("span", { class: "ratio" });
-    this.meter = h("span", { class: "meter", hidden: true }, h("i"));
-    this.link = h("a", { href: hrefOf(id), onpointerenter: () => overview.point(id), onpointerleave: () => overview.point(""), onfocus: () => overview.point(id), onblur: () => overview.point("") },
-      h("span", { class: "line" }, h("span", { class: "dot", "aria-hidden": "true" }), this.name, this.ready),
-      this.state,
-      this.kind,
-      this.meter);
-    this.element = h("li", {}, this.link);
+    this.element = document.createElement("li");
   }
 
-  show(row, index, size, withNamespace) {
-    this.index = index;
-    this.element.style.transform = `translateY(${index * HEIGHT}px)`;
-    this.element.setAttribute("aria-setsize", size);
-    this.element.setAttribute("aria-posinset", index + 1);
-    if (this.row === row) return;
+  build() {
+    this.link = BLANK.cloneNode(true);
+    this.link.href = hrefOf(this.id);
+    this.link.dataset.id = this.id;
+    const [line, state, kind, meter] = this.link.children;
+    const [, name, ready] = line.children;
+    Object.assign(this, { name, ready, state, kind, meter });
+    this.element.append(this.link);
+  }
+
+  show(row, withNamespace) {
+    if (this.row === row && this.withNamespace === withNamespace) return;
+    if (!this.link) this.build();
     this.row = row;
+    this.withNamespace = withNamespace;
     this.link.className = `card ${row.state}`;
     this.name.textContent = row.name;
     this.link.title = `${row.kind} ${row.namespace}/${row.name}${row.message ? `\n${row.message}` : ""}`;
