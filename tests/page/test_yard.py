@@ -117,3 +117,22 @@ async def test_a_watch_that_a_fault_ends_is_told_and_begins_again() -> None:
         await asyncio.wait([running])
     assert any(line.startswith("models.inference.llmkube.dev: it may be out of date") for line in told)
     assert asked == 2
+
+
+async def test_a_change_after_a_quiet_time_is_told_at_once_and_many_are_gathered() -> None:
+    client: Any = None
+    yard = Yard(client)
+    browser = yard.browser()
+    yard.store(stored("Model", "first"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert list(yard.rows) == ["Model/default/first"]
+    await browser.news()
+    for number in range(100):
+        yard.store(stored("Model", f"model-{number}"))
+        await asyncio.sleep(0)
+    updates = 0
+    while len(yard.rows) < 101:
+        await browser.news()
+        updates += 1
+    assert updates < 50

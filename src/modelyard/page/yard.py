@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from modelyard.kube.watch import Sink
 
 _GATHER_SECONDS: Final = 0.05
-"""How long changes are gathered. Users do not notice it, and a rollout of a thousand pods becomes a few updates."""
+"""Between two updates. A change after a quiet time is told at once, and a rollout of a thousand pods is a few."""
 _AGAIN_SECONDS: Final = 10.0
 """Between two tries to follow what failed by a fault of ours, which is likely to stay."""
 _FAULT: Final = KubeError(
@@ -121,6 +121,8 @@ class Yard:
         self._changed: set[str] = set()
         self._troubles: dict[Resource, KubeError | None] = {}
         self._settling: asyncio.TimerHandle | None = None
+        self._settled = 0.0
+        """When it last was, by the clock of the event loop."""
 
     async def run(self) -> NoReturn:
         """Follow the cluster until cancelled."""
@@ -204,11 +206,11 @@ class Yard:
     def _mark(self, key: str) -> None:
         self._changed.add(key)
         if self._settling is None:
-            self._settling = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._settle)
+            self._settling = asyncio.get_running_loop().call_at(self._settled + _GATHER_SECONDS, self._settle)
 
     def _settle(self) -> None:
         """Make the rows of what has changed, and tell the browsers of those that differ."""
-        self._settling = None
+        self._settling, self._settled = None, asyncio.get_running_loop().time()
         changed, self._changed = self._changed, set()
         # What is found by labels or by address may have changed with any object.
         changed.update(key for key, item in self.objects.items() if searches(item))
