@@ -55,7 +55,8 @@ async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
         history=yard.conditions.of(item.meta.uid),
         children=tuple(map(detail.child, children)),
         pods=tuple(detail.pod_view(pod, cold_start(pod, yard.now(), yard.loads.of(pod.meta.uid))) for pod in pods),
-        events=tuple(sorted(map(detail.event_view, events), key=lambda event: event.at, reverse=True)),
+        # Lists are in the order of names. Only after sorting, the newest are those that are left.
+        events=tuple(sorted(map(detail.event_view, events), key=lambda event: event.at, reverse=True)[:_MOST_EVENTS]),
         problems=tuple(dict.fromkeys(lookup.problems)),
         manifest=detail.manifest(item),
         actions=actions_of(item, has_replicas=replicas is not None) if may_edit else (),
@@ -84,7 +85,7 @@ class _Lookup:
         found = await asyncio.gather(
             *(self._list(EVENT, "", f"regarding.uid={each.meta.uid}") for each in (self._item, *pods))
         )
-        return [event for events in found for event in events][:_MOST_EVENTS]
+        return [event for events in found for event in events]
 
     def _is_child(self, item: Stored) -> bool:
         owner = item.meta.controller
@@ -93,8 +94,8 @@ class _Lookup:
 
     async def _list(self, resource: Resource, selector: str, field_selector: str = "") -> list[Stored]:
         try:
-            page = await self._client.list_page(
-                resource, self._item.meta.namespace, selector, limit=_MOST_EVENTS, field_selector=field_selector
+            return await self._client.list_all(
+                resource, self._item.meta.namespace, selector, field_selector=field_selector
             )
         except NotFound:
             # A cluster may lack the definition of an optional resource.
@@ -102,7 +103,6 @@ class _Lookup:
         except KubeError as error:
             self.problems.append(f"{resource.label}: {told(error)}")
             return []
-        return page.items
 
 
 def _needs(yard: Yard, ids: tuple[str, ...]) -> list[Need]:
