@@ -31,6 +31,11 @@ COUNT = 100
 MODELS = [f"model-{number:03}" for number in range(COUNT)]
 IDS = "[...document.querySelectorAll('[aria-label=Models] a.card')].map((card) => card.dataset.id)"
 FOCUSED = "document.activeElement.dataset.id"
+OUT_OF_SIGHT = """
+Object.defineProperty(document, "hidden", { get: () => window.isOut === true });
+window.turn = (isOut) => { window.isOut = isOut; document.dispatchEvent(new Event("visibilitychange")); };
+"""
+"""Browsers without a screen have all tabs in sight."""
 
 
 class Objects:
@@ -101,3 +106,20 @@ async def test_an_object_that_moves_keeps_the_focus(board: tuple[Objects, Tab]) 
     assert (await tab.evaluate(FOCUSED), (await tab.evaluate(IDS))[0]) == (key, key)
     await tab.keyboard.press("ArrowDown")
     assert await tab.evaluate(FOCUSED) == f"Model/default/{MODELS[0]}"
+
+
+async def test_tabs_out_of_sight_leave_the_connections_to_others(board: tuple[Objects, Tab]) -> None:
+    """A browser has six to a server, for all its tabs together."""
+    _, tab = board
+    others = []
+    for _ in range(6):
+        other = await tab.context.new_page()
+        await other.add_init_script(OUT_OF_SIGHT)
+        await other.goto(tab.url)
+        await other.locator("a.card").first.wait_for()
+        await other.evaluate("turn(true)")
+        others.append(other)
+    await others[0].evaluate("turn(false)")
+    await others[0].locator(".live.on").wait_for()
+    for other in others:
+        await other.close()

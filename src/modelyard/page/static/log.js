@@ -15,11 +15,14 @@ export class LogPanel {
       h("div", { class: "log-head" }, h("h2", {}, "Log ", this.title), h("label", { for: "follow" }, this.follow, " Scroll with it"), h("button", { type: "button", class: "plain", onclick: () => this.hide() }, "Close")),
       this.output);
     this.waiting = [];
+    // As the stream of changes, a log takes a connection only while the page is in sight.
+    this.turned = () => (document.hidden ? this.close() : this.pod && !this.ended && this.again(this.restarts));
+    document.addEventListener("visibilitychange", this.turned);
   }
 
   // Open the log that tells most by itself: of the first pod that is not ready, and of its server once it has started.
   offer(pods) {
-    if (this.hidden || !pods.length || this.resume(pods) || (this.pod && !this.offered)) return;
+    if (document.hidden || this.hidden || !pods.length || this.resume(pods) || (this.pod && !this.offered)) return;
     const pod = pods.find((each) => !each.isReady) ?? pods[0];
     const started = pod.containers.filter((container) => !container.state.startsWith("waiting") || container.restarts);
     const chosen = started.find((container) => !container.isInit) ?? started.at(-1);
@@ -34,10 +37,14 @@ export class LogPanel {
   resume(pods) {
     const container = pods.find((pod) => pod.name === this.pod)?.containers.find((each) => each.name === this.container);
     if (!container || !this.ended || container.restarts === this.restarts) return false;
-    const { offered } = this;
-    this.open(this.pod, container);
-    this.offered = offered;
+    this.again(container.restarts);
     return true;
+  }
+
+  again(restarts) {
+    const { offered } = this;
+    this.open(this.pod, { name: this.container, restarts });
+    this.offered = offered;
   }
 
   hide() {
@@ -51,12 +58,18 @@ export class LogPanel {
     this.reading?.abort();
   }
 
+  leave() {
+    document.removeEventListener("visibilitychange", this.turned);
+    this.close();
+  }
+
   async open(pod, { name: container, restarts }) {
     this.close();
     const reading = (this.reading = new AbortController());
     [this.pod, this.container, this.restarts] = [pod, container, restarts];
     [this.hidden, this.ended, this.offered] = [false, false, false];
     this.title.textContent = `of ${container} in ${pod}${restarts ? `, start ${restarts + 1}` : ""}`;
+    this.waiting.length = 0;
     this.output.replaceChildren();
     this.element.hidden = false;
     const query = new URLSearchParams({ namespace: this.namespace, pod, container });

@@ -11,6 +11,7 @@ const VIEWS = { object: ObjectView, ask: AskView, starts: StartsView };
 
 export const yard = { rows: new Map(), users: new Map(), synced: false, troubles: [], settings: {} };
 let view = null;
+let source = null;
 let drawing = 0;
 
 function take(update) {
@@ -46,16 +47,19 @@ function showLive(state, words) {
   live.textContent = words;
 }
 
+// Only while the page is in sight: a browser has six connections to a server, for all its tabs together.
 function follow() {
-  const source = new EventSource("/api/stream");
-  source.onopen = () => showLive("on", "live");
-  source.onmessage = (event) => take(JSON.parse(event.data));
-  source.onerror = async () => {
+  source?.close();
+  if (document.hidden) return showLive("", "connecting");
+  const stream = (source = new EventSource("/api/stream"));
+  stream.onopen = () => showLive("on", "live");
+  stream.onmessage = (event) => take(JSON.parse(event.data));
+  stream.onerror = async () => {
     showLive("off", "reconnecting");
     // An event source does not say why it failed. Without a session it would try for ever.
     const answer = await fetch("/api/settings").catch(() => null);
     if (answer?.status === 401) location.reload();
-    else if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+    else if (stream === source && stream.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
   };
 }
 
@@ -100,6 +104,7 @@ async function begin() {
   if (canLeave) where.append(h("button", { type: "button", class: "plain", onclick: leave }, "Sign out"));
   window.addEventListener("hashchange", route);
   document.addEventListener("keydown", keys);
+  document.addEventListener("visibilitychange", follow);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     document.getElementById("view").focus();

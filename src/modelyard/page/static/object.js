@@ -53,7 +53,7 @@ export class ObjectView {
     this.closed = true;
     clearInterval(this.timer);
     clearTimeout(this.soon);
-    this.log.close();
+    this.log.leave();
   }
 
   changed(rows, pods) {

@@ -25,8 +25,9 @@ export class StartsView {
     this.closed = true;
   }
 
-  changed(_, pods) {
-    if (pods.size) this.stale = true;
+  // Rows, too: all of them come after a time without a connection, and pods may have changed in it.
+  changed(rows, pods) {
+    if (rows.size || pods.size) this.stale = true;
   }
 
   tick() {
