@@ -10,12 +10,13 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from modelyard.core import names
 from modelyard.kube.connection import Connection
 from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.page.server import PageSettings, serving_here
-from tests.kube.scripted import listing, serving
+from tests.kube.scripted import listing, serving, stream
 from tests.page.browsers import opened
-from tests.page.objects import not_ready, ready, stored
+from tests.page.objects import not_ready, pod, ready, stored
 from tests.page.test_yard import events
 from tools.browser import running_browser
 
@@ -36,6 +37,15 @@ Object.defineProperty(document, "hidden", { get: () => window.isOut === true });
 window.turn = (isOut) => { window.isOut = isOut; document.dispatchEvent(new Event("visibilitychange")); };
 """
 """Browsers without a screen have all tabs in sight."""
+ENDLESS = """
+window.fetch = ((real) => async (path, options) => {
+  if (!options?.method) return real(path, options);
+  return new Response(new ReadableStream({ start: (body) => { window.body = body; } }));
+})(window.fetch);
+window.say = (line) => body.enqueue(new TextEncoder().encode(JSON.stringify({ text: line }) + "\\n"));
+"""
+"""A model that says what the test says."""
+TALK = "document.querySelector('.talk')"
 
 
 class Objects:
@@ -46,6 +56,8 @@ class Objects:
         self._news: dict[str, asyncio.Queue[Any]] = {}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/log"):
+            return await stream(b"a line of a log\n")(request)
         if "watch" not in request.query:
             return await listing(revision=1)(request)
         plural = request.path.rpartition("/")[2]
@@ -69,9 +81,9 @@ async def shown(*items: Stored) -> AsyncIterator[tuple[Objects, Tab]]:
     objects = Objects(*items)
     async with serving(objects.answer) as api, running_browser() as browser:
         connection = Connection(api.url, StaticCredentials(Identity()))
-        async with serving_here(connection, PageSettings()) as address, opened(browser) as tab:
+        async with serving_here(connection, PageSettings(may_edit=True)) as address, opened(browser) as tab:
             await tab.goto(address)
-            await tab.wait_for_function(f"() => document.querySelectorAll('a.card').length === {len(items)}")
+            await tab.wait_for_function(f"() => document.querySelectorAll('a.card').length === {2 * COUNT}")
             yield objects, tab
 
 
@@ -79,7 +91,9 @@ async def shown(*items: Stored) -> AsyncIterator[tuple[Objects, Tab]]:
 async def board() -> AsyncIterator[tuple[Objects, Tab]]:
     models = [stored("Model", name, status=ready()) for name in MODELS]
     services = [stored("InferenceService", name, {"modelRef": name}, ready()) for name in MODELS]
-    async with shown(*models, *services) as found:
+    labels = {names.KIND_LABEL: "inferenceservice", names.INSTANCE_LABEL: MODELS[0]}
+    running = pod("model-000-0", {"containerStatuses": [{"name": "server", "state": {"running": {}}}]}, **labels)
+    async with shown(*models, *services, running) as found:
         yield found
 
 
@@ -108,18 +122,71 @@ async def test_an_object_that_moves_keeps_the_focus(board: tuple[Objects, Tab]) 
     assert await tab.evaluate(FOCUSED) == f"Model/default/{MODELS[0]}"
 
 
-async def test_tabs_out_of_sight_leave_the_connections_to_others(board: tuple[Objects, Tab]) -> None:
-    """A browser has six to a server, for all its tabs together."""
+async def test_who_comes_back_from_an_object_finds_what_was_looked_at(board: tuple[Objects, Tab]) -> None:
     _, tab = board
-    others = []
-    for _ in range(6):
-        other = await tab.context.new_page()
-        await other.add_init_script(OUT_OF_SIGHT)
-        await other.goto(tab.url)
-        await other.locator("a.card").first.wait_for()
-        await other.evaluate("turn(true)")
-        others.append(other)
-    await others[0].evaluate("turn(false)")
-    await others[0].locator(".live.on").wait_for()
-    for other in others:
-        await other.close()
+    await tab.get_by_label("Filter").fill("Model-09")
+    await tab.wait_for_function("() => document.querySelectorAll('a.card').length === 20")
+    column = "document.querySelector('[aria-label=Models] .scroller')"
+    await tab.evaluate(f"{column}.scrollTop = 100")
+    await tab.locator("a.card", has_text="model-095").first.click()
+    await tab.locator("h1", has_text="model-095").wait_for()
+    await tab.go_back()
+    await tab.wait_for_function("() => document.querySelectorAll('a.card').length === 20")
+    assert await tab.get_by_label("Filter").input_value() == "Model-09"
+    assert await tab.evaluate(f"{column}.scrollTop") == 100
+    await tab.get_by_label("Filter").fill("")
+
+
+async def test_escape_closes_a_dialog_and_not_the_view(board: tuple[Objects, Tab]) -> None:
+    _, tab = board
+    home = tab.url.partition("#")[0]
+    await tab.goto(f"{home}#/object/Model/default/model-000")
+    await tab.get_by_role("button", name="Delete").click()
+    await tab.get_by_role("button", name="Keep it").focus()
+    await tab.keyboard.press("Escape")
+    await tab.get_by_role("dialog").wait_for(state="detached")
+    assert tab.url.endswith("model-000")
+
+
+async def test_an_address_that_is_none_leads_to_the_overview(board: tuple[Objects, Tab]) -> None:
+    _, tab = board
+    await tab.goto(f"{tab.url.partition('#')[0]}#/object/100%")
+    await tab.locator("a.card").first.wait_for()
+
+
+async def test_a_tab_out_of_sight_leaves_its_connections_to_others(board: tuple[Objects, Tab]) -> None:
+    """A browser has six to a server, for all its tabs together."""
+    _, board_tab = board
+    tab = await board_tab.context.new_page()
+    await tab.add_init_script(OUT_OF_SIGHT)
+    await tab.goto(f"{board_tab.url.partition('#')[0]}#/object/InferenceService/default/{MODELS[0]}")
+    line, live = tab.locator(".log", has_text="a line of a log"), tab.locator(".live.on")
+    await line.wait_for()
+    async with (
+        tab.expect_event("requestfailed", lambda request: "/api/log" in request.url),
+        tab.expect_event("requestfailed", lambda request: "/api/stream" in request.url),
+    ):
+        await tab.evaluate("turn(true)")
+    await tab.locator(".log").evaluate("log => log.replaceChildren()")
+    await live.wait_for(state="detached")
+    await tab.evaluate("turn(false)")
+    await line.wait_for()
+    await live.wait_for()
+    await tab.close()
+
+
+async def test_an_answer_that_goes_on_can_be_read_from_its_begin(board: tuple[Objects, Tab]) -> None:
+    _, board_tab = board
+    tab = await board_tab.context.new_page()
+    await tab.add_init_script(ENDLESS)
+    await tab.goto(f"{board_tab.url.partition('#')[0]}#/ask/InferenceService/default/model-000")
+    await tab.get_by_role("button", name="Ask").click()
+    await tab.wait_for_function("() => window.body")
+    await tab.evaluate("say('first' + ' and so on'.repeat(5000))")
+    await tab.locator(".said.model", has_text="first").wait_for()
+    assert await tab.evaluate(f"{TALK}.scrollTop > 0"), "who does not scroll sees the newest"
+    await tab.evaluate(f"{TALK}.scrollTop = 0")
+    await tab.evaluate("say('last')")
+    await tab.locator(".said.model", has_text="last").wait_for()
+    assert await tab.evaluate(f"{TALK}.scrollTop") == 0
+    await tab.close()

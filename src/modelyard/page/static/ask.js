@@ -4,6 +4,8 @@ import { fetchJson, h, lines, post } from "./dom.js";
 import { copyable, fullName, hrefOf, shellQuoted } from "./format.js";
 
 const QUESTION = "Which model are you?";
+// Pixels from the end of the conversation within which it scrolls along.
+const END = 40;
 
 export class AskView {
   constructor(yard, main, id) {
@@ -106,6 +108,7 @@ export class AskView {
     this.talk.append(h("p", { class: "said user" }, question));
     const answer = { thought: h("span", { class: "thought", hidden: true }), text: h("span"), figures: h("p", { class: "figures" }) };
     this.talk.append(h("div", { class: "said model going" }, answer.thought, answer.text), answer.figures);
+    this.talk.scrollTop = this.talk.scrollHeight;
     this.asking = new AbortController();
     this.send.disabled = true;
     this.stop.hidden = false;
@@ -129,6 +132,7 @@ export class AskView {
     if (!response.ok) throw new Error((await response.json()).error);
     for await (const line of lines(response)) {
       const piece = JSON.parse(line);
+      const isAtEnd = this.talk.scrollTop + this.talk.clientHeight > this.talk.scrollHeight - END;
       if (piece.track) answer.track = piece.track;
       if (piece.thought) {
         answer.thought.hidden = false;
@@ -136,7 +140,8 @@ export class AskView {
       }
       if (piece.text) answer.text.append(piece.text);
       if (piece.isLast) answer.figures.append(...figures(piece, answer.track));
-      this.talk.scrollTop = this.talk.scrollHeight;
+      // Who has scrolled up reads, and is not taken away from it.
+      if (isAtEnd) this.talk.scrollTop = this.talk.scrollHeight;
     }
   }
 }

@@ -63,8 +63,17 @@ function follow() {
   };
 }
 
+// Where an address leads. One that was not written by us may be no address at all.
+function place() {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch {
+    return [""];
+  }
+}
+
 function route() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [name, ...rest] = place();
   const View = VIEWS[name] ?? Overview;
   view?.close?.();
   const main = document.getElementById("view");
@@ -83,6 +92,8 @@ function route() {
 }
 
 function keys(event) {
+  // A dialog is closed by Escape, and the view stays.
+  if (event.target.closest("dialog")) return;
   if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) {
     if (event.key === "Escape") event.target.blur();
     return;

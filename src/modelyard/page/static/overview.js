@@ -18,18 +18,22 @@ const SPARE = 4;
 // How long cards out of sight are drawn at a time. Changes, keys and frames come in between.
 const SLICE_MS = 8;
 
+const ALL = { text: "", namespace: "", state: "" };
+// What was looked at last, for whom comes back from an object.
+const last = { wanted: ALL, tops: [] };
+
 export class Overview {
   constructor(yard, main) {
     this.yard = yard;
     this.main = main;
-    this.wanted = { text: "", namespace: "", state: "" };
+    this.wanted = last.wanted;
     this.frame = 0;
     this.slice = 0;
     this.pointed = "";
   }
 
   draw() {
-    this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter by name, reason or text", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/", oninput: () => this.choose("text", this.filter.value.trim().toLowerCase()) });
+    this.filter = h("input", { type: "search", id: "filter", placeholder: "Filter by name, reason or text", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/", oninput: () => this.choose("text", this.filter.value), value: this.wanted.text });
     this.namespaces = h("select", { id: "namespace", onchange: () => this.choose("namespace", this.namespaces.value) });
     this.states = h("div", { class: "chips", role: "group", "aria-label": "State" });
     this.lines = svg("svg", { class: "lines", "aria-hidden": "true" });
@@ -48,9 +52,11 @@ export class Overview {
     this.resized = new ResizeObserver(() => this.render());
     this.resized.observe(this.board);
     this.update();
+    this.columns.forEach((column, index) => (column.scroller.scrollTop = last.tops[index] ?? 0));
   }
 
   close() {
+    last.tops = this.columns.map((column) => column.sight.from);
     this.resized.disconnect();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.slice);
@@ -62,7 +68,7 @@ export class Overview {
   }
 
   choose(name, value) {
-    this.wanted[name] = value;
+    this.wanted = last.wanted = { ...this.wanted, [name]: value };
     this.update();
   }
 
@@ -112,14 +118,15 @@ export class Overview {
   }
 
   reset() {
-    this.wanted = { text: "", namespace: "", state: "" };
+    this.wanted = last.wanted = ALL;
     this.filter.value = "";
     this.namespaces.value = "";
     this.update();
   }
 
   matches(row) {
-    const { text, namespace } = this.wanted;
+    const { namespace } = this.wanted;
+    const text = this.wanted.text.trim().toLowerCase();
     if (namespace && row.namespace !== namespace) return false;
     return !text || `${row.kind} ${row.namespace}/${row.name} ${row.phase} ${row.reason ?? ""} ${row.message ?? ""}`.toLowerCase().includes(text);
   }
