@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,3 +81,15 @@ def test_a_machine_that_runs_and_does_not_answer_is_not_offered(running: StateFo
     ran = invoke("get", kubeconfig=running.kubeconfig)
     assert ran.code == 4
     assert "modelyard up" not in ran.err
+
+
+def test_a_machine_whose_disk_is_full_is_told_as_that(running: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage(running.path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    ran = invoke("get", kubeconfig=None)
+    assert (ran.code, ran.err.endswith(f"; the disk that holds {running.path} is full; free 1 GB or more\n")) == (
+        4,
+        True,
+    )
+    ran = invoke("status", "--dir", str(running.path), kubeconfig=None)
+    assert (ran.code, ran.err.startswith(f"the disk that holds {running.path} is full; free 1 GB or more")) == (1, True)

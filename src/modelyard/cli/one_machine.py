@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelyard.home import at_home
+from modelyard.local.files import is_full
 from modelyard.local.up.state_folder import StateFolder, usual_path
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def advice(kubeconfig: Path | None) -> str:
     used = _used(kubeconfig)
     if used and not used.is_held():
         return f"nothing runs in {used.path}; start it with {used.hint('up')}"
+    if used and is_full(used.path):
+        return f"the disk that holds {used.path} is full; free 1 GB or more"
     running = running_kubeconfig()
     return f"a `modelyard up` runs on this machine, with the kubeconfig {running}" if running and not used else ""
 

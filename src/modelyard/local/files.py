@@ -8,13 +8,15 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_NEXT_FILE: Final = 64 * 2**20
 _NOT_IN_FILE_NAMES = re.compile(r"[^a-zA-Z0-9.]+")
 
 
@@ -44,6 +46,11 @@ def folder_size(folder: Path) -> int:
                 found = os.lstat(os.path.join(place, name))  # noqa: PTH118 - a Path for each of 100,000 files is slow
                 total += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return total
+
+
+def is_full(folder: Path) -> bool:
+    """Return whether the disk of a folder has no room for what etcd writes next: a file of 64 MiB."""
+    return shutil.disk_usage(folder).free < _NEXT_FILE
 
 
 def try_lock(descriptor: int) -> bool:

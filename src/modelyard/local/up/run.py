@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, structs
 
 from modelyard.core.errors import ModelyardError
+from modelyard.kube.errors import Unavailable
+from modelyard.local.files import is_full
 from modelyard.local.node.process.images import ImageTable
 from modelyard.local.up.apply import apply_all
 from modelyard.local.up.assets import find_programs
@@ -154,9 +156,16 @@ def check_disk(path: Path) -> None:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn an OSError in the block into a `Failed` of one line, and a group of errors into its cause."""
+    """Turn an OSError in the block into a `Failed` of one line, and a group of errors into its cause.
+
+    An API server that does not answer because the disk is full is told as that.
+    """
     try:
         yield
+    except Unavailable as error:
+        if is_full(path):
+            raise _full(path) from error
+        raise
     except BaseExceptionGroup as group:
         first = _first(group)
         if isinstance(first, OSError):
