@@ -39,13 +39,16 @@ def keep_ports(file: Path, names: tuple[str, ...]) -> dict[str, int]:
     """Return a free port for each name, and store them: that of the last start, unless another program uses it."""
     kept = _kept(file)
     fresh = iter(free_ports(len(names), but=kept.values()))
-    ports = {name: kept[name] if name in kept and _is_ours(kept[name]) else next(fresh) for name in names}
+    ports = {name: kept[name] if name in kept and take_port(kept[name]) else next(fresh) for name in names}
     write_private(file, msgspec.json.encode(ports))
     return ports
 
 
-def _is_ours(port: int) -> bool:
-    """Whether a program could bind this port, and no other process is about to have one do so."""
+def take_port(port: int) -> bool:
+    """Take a port for a program that is about to listen, and return whether that was possible.
+
+    It is not while a program listens there, or another process has taken it for one of its own.
+    """
     return is_free(port) and _claim(port)
 
 
@@ -62,7 +65,7 @@ def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
     # At random: two control planes that start at the same time would choose the same ones in order.
     drawn = random.SystemRandom().sample(_RANGE, _TRIES)
     unused = (port for port in drawn if port not in but and port not in _CLAIMS)
-    free = list(islice(filter(_is_ours, unused), count))
+    free = list(islice(filter(take_port, unused), count))
     if len(free) < count:
         raise NoFreePort(f"fewer than {count} of {_TRIES} loopback ports are free; end the programs that hold them")
     return free

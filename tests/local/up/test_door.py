@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -50,3 +52,15 @@ def test_another_port_is_found_when_that_of_the_last_start_is_taken(tmp_path: Pa
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "door-port.json").write_text(content)
     assert choose_port(tmp_path, None) >= DEFAULT_PORT
+
+
+def test_a_port_that_another_machine_is_about_to_use_is_left_to_it(tmp_path: Path) -> None:
+    program = "from modelyard.local.ports import free_ports; print(*free_ports(1), flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout
+        port = int(other.stdout.readline())
+        (tmp_path / "door-port.json").write_text(str(port))
+        assert choose_port(tmp_path, None) != port
+        other.communicate("\n")

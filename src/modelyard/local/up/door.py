@@ -26,7 +26,7 @@ from modelyard.kube.watch import Target, follow
 from modelyard.local.envoy import bootstrap_words, envoy_program, fitted
 from modelyard.local.files import private_folder, write_private
 from modelyard.local.node.process.reaper import MARK
-from modelyard.local.ports import PortNumber, free_ports, is_free
+from modelyard.local.ports import PortNumber, free_ports, is_free, take_port
 from modelyard.local.program import Program
 from modelyard.local.retry import pause
 from modelyard.local.store import Store
@@ -60,8 +60,7 @@ def choose_port(state: Path, wanted: int | None) -> int:
     file = state / "door-port.json"
     if wanted is not None and not is_free(wanted):
         raise PortTaken(f"port {wanted} of {_HOST} is taken; end the program that has it, or change --door-port")
-    preferred = (wanted,) if wanted is not None else (*_stored_port(file), DEFAULT_PORT)
-    port = next((port for port in preferred if is_free(port)), None) or free_ports(1)[0]
+    port = wanted or next(filter(take_port, (*_stored_port(file), DEFAULT_PORT)), None) or free_ports(1)[0]
     write_private(file, msgspec.json.encode(port))
     return port
 
