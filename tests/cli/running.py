@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
 from typer.testing import CliRunner
 
 from modelyard.cli.verbs import app
@@ -41,6 +42,8 @@ def invoke(*words: str, kubeconfig: Path | None, text: str | None = None) -> Ran
     """Run `modelyard` where no event loop runs yet."""
     environ = {"KUBECONFIG": str(kubeconfig) if kubeconfig else None, "HOME": "/nonexistent"}
     done = CliRunner().invoke(app, words, env=environ, input=text)
+    # A server's verb sets up logs, at its level and to the stream of this run: other tests read theirs.
+    structlog.reset_defaults()
     if isinstance(done.exception, ModelyardError):
         return Ran(done.exception.exit_code, done.stdout, f"{done.stderr}{done.exception}\n")
     if done.exception and not isinstance(done.exception, SystemExit):
