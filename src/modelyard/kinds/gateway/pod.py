@@ -18,7 +18,6 @@ from modelyard.kinds.gateway.env import (
 from modelyard.kinds.gateway.naming import account_name, child_labels, routing_name
 from modelyard.kinds.shared import pods
 from modelyard.kinds.shared.config_refs import config_hash
-from modelyard.kinds.shared.engine_pod import LEAVE_SECONDS
 from modelyard.kinds.shared.gateway_refs import CERTIFICATE
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def container(spec: GatewaySpec, decision: GatewayDecision) -> Json:
         "readinessProbe": {**_probe(spec), "periodSeconds": 10},
         "livenessProbe": {**_probe(spec), "periodSeconds": 10, "failureThreshold": 6},
         # The endpoint is removed and SIGTERM sent at the same time, and the image takes no new request from then on.
-        "lifecycle": {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": pods.LEAVE_SECONDS}}},
         "volumeMounts": [mount for _, mount in _files(spec, "")],
         "securityContext": pods.container_security(None),
     }

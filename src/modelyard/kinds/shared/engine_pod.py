@@ -25,10 +25,8 @@ FIRST_UNPRIVILEGED_PORT = 1024
 ALLOW_ANY_PORT = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 _DISK = "ephemeral-storage"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA libraries look for it
-LEAVE_SECONDS = 5
-"""How long a pod that ends still takes requests. It takes a moment until all know that its endpoint is gone."""
 ANSWER_SECONDS = 20
-"""The same for a server that cuts off its answers on SIGTERM: most of them are complete by then.
+"""How long a pod still takes requests whose server cuts off its answers on SIGTERM: most are complete by then.
 
 Less than 25: on machines that they may take back, some clouds shorten the grace period to that, and it has to fit in.
 """
@@ -96,7 +94,7 @@ def probes(spec: InferenceServiceSpec, engine: Engine) -> Json:
 
 
 def _sleep_seconds(resolved: ResolvedPod) -> int:
-    return LEAVE_SECONDS if resolved.launch.finishes else ANSWER_SECONDS
+    return pods.LEAVE_SECONDS if resolved.launch.finishes else ANSWER_SECONDS
 
 
 def _probe(engine: Engine, **timing: int) -> Json:

@@ -13,6 +13,8 @@ DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 
 FINISHED = ("Failed", "Succeeded")
 """The phases of pods that do not run any more, and never will."""
+LEAVE_SECONDS = 5
+"""How long a pod that ends still takes requests. It takes a moment until all know that its endpoint is gone."""
 _REFERENCE = "$("
 """How the value of a variable begins to refer to another one."""
 
