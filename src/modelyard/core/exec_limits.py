@@ -42,7 +42,8 @@ def find_problem(body: Json) -> Problem | None:
 
 
 def _too_long(container: Json) -> Iterator[str]:
-    env = container.get("env", ())
-    yield from (f"the variable {each['name']}" for each in env if not fits(each["name"], each.get("value", "")))
+    # What users wrote may be malformed in objects of a looser definition: the API server says so, in its own words.
+    env = ((str(each.get("name")), str(each.get("value", ""))) for each in container.get("env", ()))
+    yield from (f"the variable {name}" for name, value in env if not fits(name, value))
     given = (*container.get("command", ()), *container.get("args", ()))
-    yield from (f"the argument {number}" for number, each in enumerate(given, 1) if not fits("", each))
+    yield from (f"the argument {number}" for number, each in enumerate(given, 1) if not fits("", str(each)))
