@@ -19,7 +19,7 @@ from modelyard.local.up.state_folder import AlreadyUp, NotOurs, StateFolder, UpR
 from modelyard.manifests.documents import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
@@ -183,6 +183,17 @@ def test_a_user_without_a_home_has_to_name_a_folder(tmp_path: Path, monkeypatch:
         commands.status(None)
 
 
+@pytest.fixture
+def settings_of_the_process() -> Iterator[None]:
+    """`up` changes the process that it runs in: the files that other tests write would be for their owner only."""
+    mask, limits = os.umask(0), resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.umask(mask)
+    yield
+    os.umask(mask)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("settings_of_the_process")
 def test_a_second_up_changes_nothing_of_the_first(tmp_path: Path) -> None:
     folder, rules = StateFolder(tmp_path / "yard"), tmp_path / "images.yaml"
     rules.write_text("{}")
@@ -196,15 +207,13 @@ def test_a_second_up_changes_nothing_of_the_first(tmp_path: Path) -> None:
     assert [folder.image_rules.exists(), (folder.logs / "node.log").exists()] == [False, False]
 
 
+@pytest.mark.usefixtures("settings_of_the_process")
 def test_the_soft_limit_of_open_files_does_not_bound_the_streams_of_a_machine(tmp_path: Path) -> None:
-    folder, (soft, hard) = StateFolder(tmp_path), resource.getrlimit(resource.RLIMIT_NOFILE)
+    folder, (_, hard) = StateFolder(tmp_path), resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    try:
-        with folder.held(), pytest.raises(AlreadyUp):
-            commands.up(commands.UpOptions(folder=folder.path))
-        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with folder.held(), pytest.raises(AlreadyUp):
+        commands.up(commands.UpOptions(folder=folder.path))
+    raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert raised == (min(MOST, hard) if hard > 0 else MOST)
 
 
