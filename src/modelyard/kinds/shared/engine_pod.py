@@ -28,7 +28,7 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of the container, where CUDA
 ANSWER_SECONDS = 20
 """How long a pod still takes requests whose server cuts off its answers on SIGTERM: most are complete by then.
 
-Less than 25: on machines that they may take back, some clouds shorten the grace period to that, and it has to fit in.
+A longer one would also be a longer gap where the new pod waits for the GPU of the old one.
 """
 _EXIT_SECONDS = 15
 """What is left of the grace period for the server itself to end."""
