@@ -98,6 +98,18 @@ async def test_a_gateway_none_of_whose_providers_works_does_not_respond() -> Non
     assert answer.message.startswith("the gateway answers, but provider zai refuses its key, or cannot be reached; ")
 
 
+async def test_a_gateway_that_lists_none_of_the_selected_services_is_asked_again() -> None:
+    async def empty(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"data": []})
+
+    async with listening(empty) as port, gateway(llamacpp=Upstream(f"http://127.0.0.1:{port}/v1", KEY)) as where:
+        before = await ask_gateway(check("llamacpp"), where)
+        answer = await ask_gateway(check("llamacpp", offered=2), where)
+    assert before == Answer(True, Reason.ANSWERED, "the gateway answers; models: 0", {"models": 0})
+    assert (answer.ok, answer.reason) == (False, Reason.WAITING_FOR_ANSWER)
+    assert "lists no model of spec.serviceSelector yet" in answer.message
+
+
 async def test_a_gateway_without_providers_answers() -> None:
     async with gateway() as where:
         assert (await ask_gateway(check(), where)).message == "the gateway answers; it has no provider"

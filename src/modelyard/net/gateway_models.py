@@ -25,6 +25,7 @@ _HEALTH: Final = "/health"
 _MODELS: Final = "/v1/models"
 _HEADERS: Final = {"Accept": "application/json"}
 _FIX_PROVIDER: Final = "check its key and its URL in spec.providers"
+_UNHEARD: Final = "lists no model of spec.serviceSelector yet; wait, or look at the logs of the proxy's pods"
 _LOGS: Final = "look at the logs of its pods"
 _TRUST: Final = "let it serve the certificate that is mounted, and restart it after a renewal"
 
@@ -80,7 +81,7 @@ async def ask_gateway(check: GatewayModels, where: Locate = in_cluster, trust: s
         return Answer(False, Reason.BAD_ANSWER, f"the gateway answers {_HEALTH} with HTTP {status}; {_LOGS}")
     if check.needs_token:
         return Answer(True, Reason.ANSWERED, "the gateway answers; its models are not listed, which needs a token")
-    return _summary(await asyncio.gather(*(_listed(connected, provider) for provider in check.providers)))
+    return _summary(await asyncio.gather(*(_listed(connected, one) for one in check.providers)), check.offered)
 
 
 async def _greeted(
@@ -130,11 +131,13 @@ def _refusal(status: int) -> str:
             return f"is answered for with HTTP {status}"
 
 
-def _summary(listed: list[_Listed]) -> Answer:
+def _summary(listed: list[_Listed], offered: int) -> Answer:
     failing = ", ".join(f"provider {one.provider} {one.wrong}" for one in listed if one.wrong)
     if failing and all(one.wrong for one in listed):
         return Answer(False, Reason.PROVIDER_FAILING, f"the gateway answers, but {failing}; {_FIX_PROVIDER}")
     count = sum(one.models for one in listed)
+    if offered and not count:
+        return Answer(False, Reason.WAITING_FOR_ANSWER, f"the gateway answers, but {_UNHEARD}")
     said = f"the gateway answers; models: {count}" if listed else "the gateway answers; it has no provider"
     return Answer(True, Reason.ANSWERED, f"{said}; {failing}: {_FIX_PROVIDER}" if failing else said, {"models": count})
 

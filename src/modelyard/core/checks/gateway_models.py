@@ -20,6 +20,9 @@ class GatewayModels(Check, frozen=True):
     """The ids of the providers to ask for."""
     template: str
     """A fingerprint of the pod template: answers of older pods must not speak for newer ones."""
+    offered: int = 0
+    """How many models selected services offer. They are news to the gateway at first: one that lists no model has not
+    heard of them yet, and one that has heard of fewer is asked anew."""
     needs_token: bool = False
     """Whether clients need a token. We have none, and ask only for the health."""
     trust: str = ""

@@ -66,6 +66,7 @@ def models_check(gateway: Object[GatewaySpec], seen: Seen) -> Asked | None:
             service=ServiceAddress(meta.namespace, meta.name, service_port(spec), _ip(seen.one(OWN_SERVICE))),
             providers=_asked_providers(spec),
             template=rollout.template,
+            offered=0 if spec.auth.enabled else selected.offered(gateway, seen),
             needs_token=spec.auth.enabled,
             trust=certificate.name if spec.server.tls.enabled else "",
             certificate=certificate.key,

@@ -15,9 +15,9 @@ from modelyard.core.reasons import Reason
 from modelyard.core.resources import CONFIG_MAP
 from modelyard.kinds.gateway.naming import models_labels, models_name
 from modelyard.kinds.shared import offered_models, pods, workloads
-from modelyard.kinds.shared.envoy_door import door_bootstrap, door_files
+from modelyard.kinds.shared.envoy_door import claims, door_bootstrap, door_files
 from modelyard.kinds.shared.envoy_pod import IN_POD, envoy_pod
-from modelyard.kinds.shared.offered_models import find_backends
+from modelyard.kinds.shared.offered_models import find_backends, is_any_answering
 from modelyard.kinds.shared.service_refs import RESOURCES
 
 if TYPE_CHECKING:
@@ -33,13 +33,24 @@ Json = dict[str, Any]
 
 PORT: Final = 80
 _KINDS: Final = ", ".join(resource.kind for resource in RESOURCES[:-1]) + f" or {RESOURCES[-1].kind}"
+_NOT_FOUND: Final = Problem(
+    Reason.REFERENCE_NOT_FOUND,
+    f"no {_KINDS} of this namespace with an address has the labels of spec.serviceSelector",
+    "label one, or correct the selector",
+)
+_UNREADY: Final = Problem(
+    Reason.REFERENCE_NOT_READY,
+    f"no {_KINDS} with the labels of spec.serviceSelector answers yet",
+    "wait, or see `modelyard get`, which lists what each waits for",
+)
 _USER_FIELDS: Final = ("runAsUser", "runAsGroup")
 
 
 def reads(gateway: Object[GatewaySpec]) -> Iterator[Read]:
-    """Name the services that the selector matches, and their addresses."""
+    """Name the services that the selector matches, their addresses, and whether they answer."""
     if asked := gateway.spec.service_selector:
         yield from offered_models.reads(gateway.meta.namespace, asked.selector)
+        yield from offered_models.reads_of_answering(gateway.meta.namespace, asked.selector)
 
 
 def url(gateway: Object[GatewaySpec]) -> str:
@@ -63,15 +74,20 @@ def children(gateway: Object[GatewaySpec], seen: Seen) -> tuple[Child, ...]:
     )
 
 
+def offered(gateway: Object[GatewaySpec], seen: Seen) -> int:
+    """Return how many names of models the proxy lists."""
+    return len(claims(_backends(gateway, seen))) if gateway.spec.service_selector else 0
+
+
 def find_problem(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:
     """Return a problem while the selector matches no service with an address; None: it does, or there is none."""
-    if gateway.spec.service_selector is None or _backends(gateway, seen):
-        return None
-    return Problem(
-        Reason.REFERENCE_NOT_FOUND,
-        f"no {_KINDS} of this namespace with an address has the labels of spec.serviceSelector",
-        "label one, or correct the selector",
-    )
+    return None if gateway.spec.service_selector is None or _backends(gateway, seen) else _NOT_FOUND
+
+
+def find_unready(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:
+    """Return a problem while no service that the selector matches answers; None: one does, or there is no selector."""
+    asked = gateway.spec.service_selector
+    return None if asked is None or is_any_answering(gateway.meta.namespace, seen, asked.selector) else _UNREADY
 
 
 def _backends(gateway: Object[GatewaySpec], seen: Seen) -> list[Backend]:

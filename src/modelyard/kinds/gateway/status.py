@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from modelyard.core.checks.gateway_models import GatewayModels
 from modelyard.core.conditions import Condition, Problem, Truth, condition, failing
 from modelyard.core.reasons import Reason
-from modelyard.kinds.gateway import ingress, mcp_servers, routes
+from modelyard.kinds.gateway import ingress, mcp_servers, routes, selected
 from modelyard.kinds.gateway.api import GatewayStatus
 from modelyard.kinds.gateway.ignored_fields import fields_ignored
 from modelyard.kinds.gateway.naming import GATEWAY, account_name, service_url
@@ -19,7 +20,7 @@ from modelyard.kinds.shared import autoscale, pod_problems, readiness, workloads
 if TYPE_CHECKING:
     from modelyard.core.checks import Answer
     from modelyard.core.plan import Outcome
-    from modelyard.kinds.contract import Object, Seen
+    from modelyard.kinds.contract import Asked, Object, Seen
     from modelyard.kinds.gateway.api import GatewaySpec, Phase
     from modelyard.kinds.gateway.decide import GatewayDecision
 
@@ -51,10 +52,11 @@ def summarise(gateway: Object[GatewaySpec], seen: Seen, outcome: Outcome, decisi
     spec, name, deployment = gateway.spec, gateway.meta.name, seen.one(OWN_DEPLOYMENT)
     rollout = workloads.read_rollout(deployment)
     question = models_check(gateway, seen)
-    answer = (seen.answer(question) or last_answer(gateway, rollout.template)) if question else None
+    answer = (seen.answer(question) or last_answer(gateway, question, rollout.template)) if question else None
     pods = readiness.available(seen, rollout, spec.resources, readiness.BY_HAND, GATEWAY)
     hello = readiness.answered("Responding", answer, asked=bool(question), asking="the gateway is being asked")
-    ready = overall(outcome, rollout, decision.lacking or proxy_problem(gateway, seen), pods, hello)
+    lacking = decision.lacking or proxy_problem(gateway, seen) or selected.find_unready(gateway, seen)
+    ready = overall(outcome, rollout, lacking, pods, hello)
     return GatewayStatus(
         phase=phase(pods),
         message=ready.message,
@@ -103,10 +105,16 @@ def phase(pods: Condition) -> Phase:
     return "Failed" if pods.reason in _STUCK else "Pending"
 
 
-def last_answer(gateway: Object[GatewaySpec], template: str) -> Answer | None:
-    """Return the answer in the stored status; None: it is of another pod template, or there is none."""
-    value = {"models": gateway.before.get("modelCount", 0)}
-    return readiness.stored_answer(gateway.before, "Responding", template, value)
+def last_answer(gateway: Object[GatewaySpec], question: Asked, template: str) -> Answer | None:
+    """Return the answer in the stored status; None: there is none that holds.
+
+    It may be of another pod template, or of a time when no service was selected.
+    """
+    assert isinstance(question.check, GatewayModels), "models_check"
+    count = gateway.before.get("modelCount", 0)
+    if question.check.offered and not count:
+        return None
+    return readiness.stored_answer(gateway.before, "Responding", template, {"models": count})
 
 
 def proxy_problem(gateway: Object[GatewaySpec], seen: Seen) -> Problem | None:

@@ -13,12 +13,13 @@ from modelyard.core.selectors import Selector
 from modelyard.kinds.contract import Every
 from modelyard.kinds.shared.door_models import backends
 from modelyard.kinds.shared.envoy import Address
-from modelyard.kinds.shared.service_refs import RESOURCES, offered_model
+from modelyard.kinds.shared.service_refs import RESOURCES, answering_place, offered_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelyard.core.objects import Stored
+    from modelyard.core.resources import Key
     from modelyard.kinds.contract import Read, Seen
     from modelyard.kinds.shared.door_models import DoorModel
     from modelyard.kinds.shared.envoy_door import Backend
@@ -36,6 +37,17 @@ def reads(namespace: str, selector: Selector = _ALL) -> Iterator[Read]:
     yield _services(namespace)
 
 
+def reads_of_answering(namespace: str, selector: Selector = _ALL) -> Iterator[Read]:
+    """Name what `is_any_answering` depends on beside `reads`."""
+    yield from _answering(namespace, selector)
+
+
+def is_any_answering(namespace: str, seen: Seen, selector: Selector = _ALL) -> bool:
+    """Whether a model answers at an address of its own."""
+    places = seen.every(_services(namespace))
+    return any(place in places for read in _answering(namespace, selector) for place in seen.every(read).values())
+
+
 def find_backends(namespace: str, seen: Seen, selector: Selector = _ALL) -> list[Backend]:
     """Return the models whose Services have an address, ready or not."""
     places = seen.every(_services(namespace))
@@ -45,6 +57,10 @@ def find_backends(namespace: str, seen: Seen, selector: Selector = _ALL) -> list
 
 def _offered(namespace: str, selector: Selector) -> tuple[Every[DoorModel], ...]:
     return tuple(Every(resource, offered_model, namespace, selector) for resource in RESOURCES)
+
+
+def _answering(namespace: str, selector: Selector) -> tuple[Every[Key], ...]:
+    return tuple(Every(resource, answering_place, namespace, selector) for resource in RESOURCES)
 
 
 def _services(namespace: str) -> Every[Address]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from modelyard.core.objects import Stored
-    from modelyard.core.resources import Resource
+    from modelyard.core.resources import Key, Resource
     from modelyard.kinds.contract import Seen
 
 SERVICE_PORT: Final = 8080
@@ -177,6 +177,15 @@ def offered_model(stored: Stored) -> DoorModel | None:
         takes_own_name=served.takes_own_name,
         created=stored.meta.creation_timestamp or "",
     )
+
+
+def answering_place(stored: Stored) -> Key | None:
+    """Return the Service at which an offered object answers; None: it does not answer, or is not offered.
+
+    For `Every`, too.
+    """
+    served, offered = served_model(stored), offered_model(stored)
+    return offered.place if served and served.ready and offered else None
 
 
 def read_service(ref: ServiceRef) -> Named:
