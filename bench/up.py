@@ -156,7 +156,8 @@ async def running(
 
 async def _settled(folder: StateFolder, process: asyncio.subprocess.Process, service: str) -> tuple[str, str]:
     """Wait until all is settled, and return the URL of the service, and that of the door."""
-    while (record := folder.read_record()) is None or not record.settled:
+    # The record of the last start is there until this one writes its own.
+    while (record := folder.read_record()) is None or record.pid != process.pid or not record.settled:
         if process.returncode is not None:
             raise ModelyardError(f"`modelyard up` ended with code {process.returncode}")
         await asyncio.sleep(0.02)
