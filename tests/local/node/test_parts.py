@@ -15,11 +15,12 @@ import pytest
 from modelyard.core.objects import Metadata
 from modelyard.local.node import node_status
 from modelyard.local.node.hardware import Gpu, Hardware, Pressure, available_memory, listed_gpus, measure_pressure
+from modelyard.local.node.pods.downward_api import memory_limit
 from modelyard.local.node.pods.environment import past_proxies
 from modelyard.local.node.pods.gpus import Gpus
 from modelyard.local.node.pods.pod_worker import grace_left
 from modelyard.local.node.pods.probes import Tally
-from modelyard.local.node.podspec import Container, Port, Probe
+from modelyard.local.node.podspec import Container, Port, Probe, Resources
 from modelyard.local.node.process import procfs
 from modelyard.local.node.process.container_record import ContainerRecord, read_record, write_record
 from modelyard.local.node.process.container_state import Terminated
@@ -52,6 +53,13 @@ def test_a_pod_has_what_is_left_of_its_grace(now: str, left: float) -> None:
 def test_a_clock_that_is_set_back_gives_a_pod_no_more_time() -> None:
     meta = Metadata(deletion_timestamp="2026-01-01T00:00:30Z", deletion_grace_period_seconds=30)
     assert grace_left(meta, datetime.fromisoformat("2025-12-31T00:00:00Z")) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"), [({}, None), ({"memory": "0"}, None), ({"memory": 0}, None), ({"memory": "1Ki"}, 1024)]
+)
+def test_a_memory_limit_of_0_is_none(limits: dict[str, str | int], limit: int | None) -> None:
+    assert memory_limit(Container("main", resources=Resources(limits=limits))) == limit
 
 
 def test_gpus_belong_to_one_container_at_a_time() -> None:

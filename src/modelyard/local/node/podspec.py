@@ -285,6 +285,7 @@ class PodSpec(_Part, frozen=True):
     termination_grace_period_seconds: int = 30
     active_deadline_seconds: int | None = None
     node_name: str = ""
+    hostname: str = ""
     service_account_name: str = "default"
     readiness_gates: tuple[Gate, ...] = ()
 

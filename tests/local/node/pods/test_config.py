@@ -35,7 +35,8 @@ async def _env(yard: Yard, container: Json, **spec: Any) -> dict[str, str]:
 
 async def _surroundings(yard: Yard) -> None:
     await yard.create("secrets", "secret", stringData={"password": "hush", "user": "me"})
-    await yard.create("configmaps", "config", data={"colour": "green"}, binaryData={"raw": b64encode(b"x").decode()})
+    raw = b64encode(b"\xff").decode()
+    await yard.create("configmaps", "config", data={"colour": "green"}, binaryData={"raw": raw})
 
 
 async def test_variables_come_from_everywhere_a_pod_can_name(yard: Yard) -> None:
@@ -46,6 +47,7 @@ async def test_variables_come_from_everywhere_a_pod_can_name(yard: Yard) -> None
         {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "secret", "key": "password"}}},
         {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "config", "key": "colour"}}},
         {"name": "ABSENT", "valueFrom": {"secretKeyRef": {"name": "no", "key": "no", "optional": True}}},
+        {"name": "RAW", "valueFrom": {"configMapKeyRef": {"name": "config", "key": "raw", "optional": True}}},
         {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
@@ -56,23 +58,23 @@ async def test_variables_come_from_everywhere_a_pod_can_name(yard: Yard) -> None
         "envFrom": [{"prefix": "P_", "secretRef": {"name": "secret"}}, {"configMapRef": {"name": "config"}}],
         "resources": {"requests": {"cpu": "250m"}, "limits": {"memory": "1Gi"}},
     }
-    env = await _env(yard, container)
+    env = await _env(yard, container, hostname="worker-0")
     expected = {
         "PLAIN": "v",
         "JOINED": "v-me",
         "PASSWORD": "hush",
         "COLOUR": "green",
         "colour": "green",
-        "raw": "x",
         "P_user": "me",
         "POD": "pod",
         "CPUS": "250",
         "MEMORY": "1024",
-        "HOSTNAME": "pod",
+        "HOSTNAME": "worker-0",
     }
     assert {name: env.get(name) for name in expected} == expected
     assert env["IP"].startswith("127.97.")
-    assert "ABSENT" not in env
+    # What is in `binaryData` is for files only.
+    assert env.keys().isdisjoint({"ABSENT", "RAW", "raw"})
 
 
 async def test_variables_of_the_user_do_not_reach_pods(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,14 +187,20 @@ async def test_a_claim_is_the_folder_of_its_volume(yard: Yard, tmp_path: Path, p
 async def test_files_of_a_volume_follow_their_source(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     async with yard_of(cluster, namespace, tmp_path, volumes=0.05) as yard:
         await _surroundings(yard)
-        volumes = [{"name": "config", "configMap": {"name": "config", "defaultMode": 0o755}}]
+        labels = {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
+        volumes = [
+            {"name": "config", "configMap": {"name": "config", "defaultMode": 0o755}},
+            {"name": "downward", "downwardAPI": {"items": [labels]}},
+        ]
         created = await yard.start(shell("exec sleep 600"), volumes=volumes)
         await yard.ready()
         file = yard.folder(created) / "volumes" / "config" / "colour"
         assert (file.read_text(), file.stat().st_mode & 0o777) == ("green", 0o700)
         await yard.admin.patch(f"{yard.path}/configmaps/config", {"data": {"colour": None, "shape": "round"}})
+        await yard.admin.patch(f"{yard.path}/pods/pod", {"metadata": {"labels": {"app": "web"}}})
+        told = yard.folder(created) / "volumes" / "downward" / "labels"
         async with asyncio.timeout(60):
-            while not (file.parent / "shape").exists() or file.exists():
+            while not (file.parent / "shape").exists() or file.exists() or told.read_text() != 'app="web"':
                 await asyncio.sleep(0.02)
 
 

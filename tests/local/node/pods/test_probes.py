@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from modelyard.local.node.pods.probes import ContainerAccess, ProbeFailed, run_handler
-from modelyard.local.node.podspec import Action, Exec, HttpGet, TcpSocket
+from modelyard.local.node.podspec import Action, Exec, Header, HttpGet, TcpSocket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,3 +66,13 @@ async def test_a_port_that_nothing_listens_on(tmp_path: Path):
 async def test_a_command_that_does_not_exist(tmp_path: Path):
     missing = tmp_path / "missing"
     assert await failure(Action(exec=Exec((str(missing),))), tmp_path) == f"{missing}: No such file or directory"
+
+
+async def test_what_no_request_can_be_made_of(tmp_path: Path):
+    headers = (Header("Authorization", "Bearer x\n"),)
+    async with answering(b"") as port:
+        for action in (
+            Action(http_get=HttpGet(port, http_headers=headers)),
+            Action(tcp_socket=TcpSocket(port, "a" * 64)),
+        ):
+            assert (await failure(action, tmp_path)).startswith("it cannot be carried out as it is written: ")

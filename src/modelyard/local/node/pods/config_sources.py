@@ -12,6 +12,7 @@ from modelyard.kube.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from modelyard.core.objects import Stored
     from modelyard.kube.client import Client
 
 CONFIG_MAP: Final = Resource("", "v1", "ConfigMap", "configmaps")
@@ -28,31 +29,38 @@ class ConfigSources:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client, self._namespace = client, namespace
-        self._read: dict[tuple[str, str], Content | None] = {}
+        self._read: dict[tuple[str, str], Stored | None] = {}
 
     async def secret(self, name: str) -> Content | None:
         """Return the decoded content of a Secret by key; None: there is no such Secret."""
-        return await self._get(SECRET, name)
+        found = await self._get(SECRET, name)
+        return _unpacked(found.part("data")) if found else None
 
     async def config_map(self, name: str) -> Content | None:
         """Return the content of a ConfigMap by key, `binaryData` included; None: there is no such ConfigMap."""
-        return await self._get(CONFIG_MAP, name)
+        found = await self._get(CONFIG_MAP, name)
+        return {**_encoded(found.part("data")), **_unpacked(found.part("binaryData"))} if found else None
 
-    async def _get(self, resource: Resource, name: str) -> Content | None:
+    async def config_map_text(self, name: str) -> Content | None:
+        """Return the content of a ConfigMap that can be a variable, which is `data` alone; None: there is none."""
+        found = await self._get(CONFIG_MAP, name)
+        return _encoded(found.part("data")) if found else None
+
+    async def _get(self, resource: Resource, name: str) -> Stored | None:
         where = (resource.kind, name)
         if where not in self._read:
             self._read[where] = await self._ask(resource, name)
         return self._read[where]
 
-    async def _ask(self, resource: Resource, name: str) -> Content | None:
+    async def _ask(self, resource: Resource, name: str) -> Stored | None:
         try:
-            found = await self._client.get(resource, Key(self._namespace, name))
+            return await self._client.get(resource, Key(self._namespace, name))
         except NotFound:
             return None
-        text, packed = found.part("data"), found.part("binaryData")
-        if resource is SECRET:
-            return _unpacked(text)
-        return {**{key: value.encode() for key, value in text.items()}, **_unpacked(packed)}
+
+
+def _encoded(data: Mapping[str, str]) -> Content:
+    return {key: value.encode() for key, value in data.items()}
 
 
 def _unpacked(data: Mapping[str, str]) -> Content:

@@ -73,9 +73,8 @@ def read_resource(pod: PodContext, container: Container, ref: ResourceRef) -> st
 
 
 def memory_limit(container: Container) -> int | None:
-    """Return the memory limit of a container in bytes; None: it has no limit."""
-    stated = container.resources.limits.get("memory")
-    return None if stated is None else int(quantity(stated))
+    """Return the memory limit of a container in bytes; None: it has no limit, which 0 means as well."""
+    return int(quantity(container.resources.limits.get("memory", 0))) or None
 
 
 def gpu_count(container: Container, resource: str) -> int:

@@ -72,7 +72,7 @@ async def _group(group: EnvFrom, pod: PodContext, sources: ConfigSources) -> Env
     if ref is None:
         return {}
     kind = "Secret" if group.secret_ref else "ConfigMap"
-    content = await (sources.secret(ref.name) if group.secret_ref else sources.config_map(ref.name))
+    content = await (sources.secret(ref.name) if group.secret_ref else sources.config_map_text(ref.name))
     if content is None:
         if ref.optional:
             return {}
@@ -90,7 +90,7 @@ async def _value(source: ValueFrom, container: Container, pod: PodContext, sourc
         return _key("Secret", ref, pod, await sources.secret(ref.name))
     if source.config_map_key_ref is not None:
         ref = source.config_map_key_ref
-        return _key("ConfigMap", ref, pod, await sources.config_map(ref.name))
+        return _key("ConfigMap", ref, pod, await sources.config_map_text(ref.name))
     return None
 
 

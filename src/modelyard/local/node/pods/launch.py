@@ -110,7 +110,7 @@ class Launcher:
             **self._context.env,
             **past_proxies(self._context.env, self._hosts()),
             **self._api(),
-            "HOSTNAME": self._pod.meta.name,
+            "HOSTNAME": self._pod.spec.hostname or self._pod.meta.name,
             TERMINATION_LOG: str(folder.termination),
             CONTAINER_MARK: mark,
             **({"TMPDIR": temporary} if temporary else {}),

@@ -131,6 +131,7 @@ class PodWorker:
         if pod.meta.revision < self._pod.meta.revision:
             return
         self._pod = pod
+        self._volumes.update(pod.meta)
         self._changed.set()
         if pod.meta.deleting and not self._deleted.is_set():
             self._deleted.set()

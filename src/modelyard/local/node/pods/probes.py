@@ -64,6 +64,9 @@ async def run_handler(action: Action, access: ContainerAccess, seconds: float) -
             await _run_handler(action, access)
     except TimeoutError:
         raise ProbeFailed(f"no answer within {seconds:g} s") from None
+    except ValueError as error:
+        # A host that is no name, or a header with the end of a line: the API server lets both pass.
+        raise ProbeFailed(f"it cannot be carried out as it is written: {error}") from error
     except (OSError, aiohttp.ClientError) as error:
         raise ProbeFailed(_in_words(error, _dialled(action, access))) from error
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from modelyard.core.resources import VOLUME_CLAIM, Key, Resource
 from modelyard.kube.errors import NotFound
@@ -24,7 +24,7 @@ from modelyard.local.node.podspec import ClaimSource, HostPath
 from modelyard.local.node.storage.provisioner import PERSISTENT_VOLUME, is_ours, volume_folder
 
 if TYPE_CHECKING:
-    from modelyard.core.objects import Stored
+    from modelyard.core.objects import Metadata, Stored
     from modelyard.kube.client import Client
     from modelyard.local.node.pods.config_sources import Content
     from modelyard.local.node.pods.downward_api import PodContext
@@ -80,8 +80,13 @@ class Volumes:
 
     @property
     def may_change(self) -> bool:
-        """Whether any volume holds copies of a Secret, a ConfigMap or a token, which may change while the pod runs."""
-        return any(each.config_map or each.secret or each.projected for each in self._pod.spec.volumes)
+        """Whether a volume holds copies of what may change while the pod runs: Secrets, labels, tokens and the like."""
+        volumes = self._pod.spec.volumes
+        return any(each.config_map or each.secret or each.downward_api or each.projected for each in volumes)
+
+    def update(self, meta: Metadata) -> None:
+        """Take the metadata of a newer version of the pod, for the next `prepare`."""
+        self._pod = structs.replace(self._pod, meta=meta)
 
     async def prepare(self) -> None:
         """Make every volume of the pod, or bring it up to date; ConfigMissing when its source is not there yet."""
