@@ -24,6 +24,20 @@ def test_a_list_is_read_as_its_objects(tmp_path: Path):
     assert [document.body for document in read_files([str(file)])] == OBJECTS
 
 
+def test_a_list_of_one_kind_says_what_its_members_are(tmp_path: Path):
+    file = tmp_path / "list.yaml"
+    members = [{"metadata": each["metadata"]} for each in OBJECTS]
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMapList", "items": members}))
+    assert [document.body for document in read_files([str(file)])] == OBJECTS
+
+
+def test_keys_are_words_whatever_yaml_takes_them_for(tmp_path: Path):
+    file = tmp_path / "keys.yaml"
+    file.write_text(NOTE % "a" + "data: {on: b, 8: c, 1.5: d, 2026-01-01: e}")
+    (document,) = read_files([str(file)])
+    assert document.body["data"] == {"true": "b", "8": "c", "1.5": "d", "2026-01-01": "e"}
+
+
 def test_empty_documents_are_passed_over(tmp_path: Path):
     file = tmp_path / "two.yaml"
     file.write_text("---\n" + "---\n---\n".join(map(yaml.safe_dump, OBJECTS)))
@@ -45,6 +59,12 @@ def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch):
     assert [document.title for document in read_files(["-"])] == ["standard input: ConfigMap a"]
 
 
+def _laughs() -> bytes:
+    """Return a few lines whose aliases stand for a billion words."""
+    lines = ["- &l0 [ha]", *(f"- &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]" for level in range(1, 10))]
+    return "\n".join(lines).encode()
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -52,6 +72,9 @@ def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch):
         (b"\xff\xfe\xfa", "is not YAML: it holds characters that are not text; correct it there"),
         (b"a: \xe9", "is not YAML: it holds characters that are not text; correct it there"),
         (b"a: 2026-13-45", "is not YAML: month must be in 1..12; correct it there"),
+        (b"a: &a [*a]", "cannot be read: a part of it contains itself"),
+        (b"[" * 5000, "cannot be read: a part of it contains itself, or it is nested too deeply"),
+        (_laughs(), "cannot be read: a part of it contains itself, or it is nested too deeply, or its aliases"),
         (b"# nothing", "holds no manifest; write one into it, or name another file after -f"),
         (b"just text", "is not a Kubernetes object: it has no apiVersion; add it"),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {}", "has no metadata.name; add it"),
@@ -87,11 +110,14 @@ def test_of_a_folder_with_a_kustomization_the_files_are_read_that_it_lists(tmp_p
     assert _names(str(tmp_path)) == ["b", "a", "c"]
 
 
-@pytest.mark.parametrize("folder", [".", ".."])
+@pytest.mark.parametrize("folder", [".", "..", "../b"])
 def test_a_kustomization_that_lists_itself_is_refused(tmp_path: Path, folder: str):
-    (tmp_path / "kustomization.yaml").write_text(f"resources: [{folder}]")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "kustomization.yaml").write_text(f"resources: [{folder}]")
+    (tmp_path / "b" / "kustomization.yaml").write_text("resources: [../a]")
     with pytest.raises(BadManifest, match="which it is in; remove that line"):
-        read_files([str(tmp_path)])
+        read_files([str(tmp_path / "a")])
 
 
 def test_a_kustomization_that_changes_manifests_is_left_to_kustomize(tmp_path: Path):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import yaml
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ _TITLES: Final = {_STDIN: "standard input"}
 # Those that kubectl reads of a folder.
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml")
+# Far more than the API server takes. A few lines of aliases can stand for billions.
+_MOST_VALUES: Final = 1_000_000
+_ENDLESS: Final = "a part of it contains itself, or it is nested too deeply, or its aliases stand for too much"
 
 
 class BadManifest(ModelyardError):
@@ -55,24 +59,25 @@ def _read(name: str) -> list[Document]:
     return documents
 
 
-def _files(name: str) -> list[Path]:
+def _files(name: str, above: tuple[Path, ...] = ()) -> list[Path]:
+    """Return the files that a name stands for; `above`: the folders whose kustomizations have led here."""
     if "://" in name:
         raise BadManifest(f"{name} is a URL, which is not read; pipe it in with `curl -fsSL URL | modelyard ... -f -`")
     path = at_home(Path(name))
     try:
-        return _folder(path) if path.is_dir() else [path]
+        return _folder(path, above) if path.is_dir() else [path]
     except OSError as error:
         raise BadManifest(f"{path} cannot be read ({error.strerror}); check the path after -f") from error
 
 
-def _folder(path: Path) -> list[Path]:
+def _folder(path: Path, above: tuple[Path, ...]) -> list[Path]:
     """Return the manifests of a folder: those that its kustomization lists, else all that kubectl would read."""
     files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
     kustomization = next((file for file in files if file.name in _KUSTOMIZATIONS), None)
-    return _resources(kustomization) if kustomization else files
+    return _resources(kustomization, above) if kustomization else files
 
 
-def _resources(kustomization: Path) -> list[Path]:
+def _resources(kustomization: Path, above: tuple[Path, ...]) -> list[Path]:
     """Return the files that a kustomization lists; BadManifest when it says more, which only kustomize carries out."""
     said: Any = next((one for one in _loaded(kustomization, str(kustomization)) if one is not None), {})
     fields = set(said) if isinstance(said, dict) else {"no fields"}
@@ -81,13 +86,15 @@ def _resources(kustomization: Path) -> list[Path]:
             f"{kustomization} holds {', '.join(more)}, which only kustomize carries out; "
             f"pipe it in with `kubectl kustomize {shlex.quote(str(kustomization.parent))} | modelyard ... -f -`"
         )
-    return [file for name in said.get("resources") or () for file in _files(_below(kustomization.parent, str(name)))]
+    above = (*above, kustomization.parent.resolve())
+    listed = [_below(kustomization.parent, str(name), above) for name in said.get("resources") or ()]
+    return [file for name in listed for file in _files(name, above)]
 
 
-def _below(folder: Path, name: str) -> str:
+def _below(folder: Path, name: str, above: tuple[Path, ...]) -> str:
     if "://" in name:
         return name
-    if folder.resolve().is_relative_to((folder / name).resolve()):
+    if any(each.is_relative_to((folder / name).resolve()) for each in above):
         raise BadManifest(f"the kustomization of {folder} lists the folder {name}, which it is in; remove that line")
     return str(folder / name)
 
@@ -114,25 +121,55 @@ def _with_absolute_source(body: Json, folder: Path) -> Json:
 def _loaded(file: Path, name: str) -> list[Any]:
     try:
         content = sys.stdin.buffer.read() if str(file) == _STDIN else file.read_bytes()
-        return list(yaml.safe_load_all(content))
+        found = list(yaml.safe_load_all(content))
+        if _size(found, {}) > _MOST_VALUES:
+            raise RecursionError
     except OSError as error:
         raise BadManifest(f"{name} cannot be read ({error.strerror}); check the path after -f") from error
     # A ValueError: of what looks like a date and is none.
     except (yaml.YAMLError, ValueError) as error:
         raise BadManifest(f"{name} is not YAML: {_place(error)}; correct it there") from error
+    except RecursionError:
+        raise BadManifest(f"{name} cannot be read: {_ENDLESS}; correct it") from None
+    return found
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Return how many values a document has with all aliases written out, which are counted only once."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        # Until it is counted: what contains itself is too large.
+        known[id(value)] = _MOST_VALUES
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(value)]
 
 
 def _members(body: Any) -> list[Any]:
-    """Return the objects of a List, as `kubectl get -o yaml` writes several; of anything else, itself."""
-    is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
-    return body["items"] if is_list else [body]
+    """Return the objects of a List, as `kubectl get -o yaml` writes several; of anything else, itself.
+
+    The API server writes a ConfigMapList, whose members need not say what they are.
+    """
+    if not isinstance(body, dict) or not isinstance(body.get("items"), list):
+        return [body]
+    kind = str(body.get("kind")).removesuffix("List")
+    if kind == body.get("kind"):
+        return [body]
+    told = {"apiVersion": body.get("apiVersion"), "kind": kind} if kind else {}
+    return [{**told, **each} if isinstance(each, dict) else each for each in body["items"]]
 
 
 def _stated(value: Any) -> Any:
     """Return a document without what is null: templates leave such fields behind, and `kubectl apply` drops them."""
     if isinstance(value, dict):
-        return {name: _stated(part) for name, part in value.items() if part is not None}
+        return {_word(name): _stated(part) for name, part in value.items() if part is not None}
     return [_stated(part) for part in value] if isinstance(value, list) else value
+
+
+def _word(name: Any) -> str:
+    """Return a key as JSON can have it, which YAML takes for a truth, a number or a date if it looks like one."""
+    return name if isinstance(name, str) else msgspec.json.encode(name).decode().strip('"')
 
 
 def _place(error: Exception) -> str:

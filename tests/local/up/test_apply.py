@@ -71,6 +71,20 @@ async def test_what_the_api_server_refuses_is_named_with_the_field(
         await apply_all(client, [wrong])
 
 
+async def test_what_was_applied_before_a_refusal_is_named_namespaces_first(
+    client: Client, namespace: str, kubectl: Kubectl
+) -> None:
+    later = f"{namespace}-later"
+    documents = [
+        given(later, "v1", "ConfigMap"),
+        given(namespace, "v1", "ConfigMap", name="B"),
+        Document("b.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": later}}),
+    ]
+    with pytest.raises(BadManifest, match=rf"; correct the file\. Applied before it: Namespace {later}, ConfigMap x$"):
+        await apply_all(client, documents)
+    await kubectl("delete", "namespace", later, "--wait=false")
+
+
 async def test_a_name_that_is_a_path_leads_nowhere(client: Client, namespace: str) -> None:
     with pytest.raises(BadManifest, match=r"is refused: '\.\./secrets/x' cannot be the name of an object; correct"):
         await apply_all(client, [given(namespace, "v1", "ConfigMap", name="../secrets/x")])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from modelyard.core.resources import Key, Resource
+from modelyard.core.resources import NAMESPACE, Key, Resource
 from modelyard.kinds import ALL
 from modelyard.kube.errors import KubeError, NotFound, TooManyRequests, Unavailable
 from modelyard.manifests.documents import BadManifest, Document
@@ -44,21 +44,28 @@ class _Kinds(Struct, frozen=True):
 
 
 async def apply_all(client: Client, documents: Sequence[Document]) -> list[Stored]:
-    """Apply these objects in order, and return them as stored.
+    """Apply these objects, Namespaces first and else in order, and return them as stored.
 
-    BadManifest, and none is applied, when the kind of one is not served.
+    BadManifest, and none is applied, when the kind of one is not served. It names those that were applied before one
+    that the API server refuses.
     """
     versions = dict.fromkeys(document.body["apiVersion"] for document in documents)
     known = {version: await _kinds(client, version) for version in versions}
     found = [(document, _resource(document, known[document.body["apiVersion"]])) for document in documents]
-    return [await _apply_document(client, resource, document) for document, resource in found]
+    applied: list[Stored] = []
+    # In the files of a folder, a Namespace may come after what is in it.
+    for document, resource in sorted(found, key=lambda each: each[1] != NAMESPACE):
+        try:
+            applied.append(await apply(client, resource, document.body))
+        except KubeError as error:
+            why = f"{document.title} is refused: {error.message}; correct the file{_before(applied)}"
+            raise BadManifest(why) from error
+    return applied
 
 
-async def _apply_document(client: Client, resource: Resource, document: Document) -> Stored:
-    try:
-        return await apply(client, resource, document.body)
-    except KubeError as error:
-        raise BadManifest(f"{document.title} is refused: {error.message}; correct the file") from error
+def _before(applied: Sequence[Stored]) -> str:
+    names = ", ".join(f"{item.resource.kind} {item.meta.name}" for item in applied)
+    return f". Applied before it: {names}" if names else ""
 
 
 async def apply(client: Client, resource: Resource, body: Json) -> Stored:
