@@ -116,12 +116,21 @@ async def test_a_daemon_that_is_not_well_is_not_asked_further():
 async def test_memory_that_moves_a_little_is_no_news():
     async with HostDaemon().serving() as daemon:
         asking, check = hosts(), HostProbe(at(daemon.port))
-        first = await asking.probe(check)
+        free = []
+        for less in (0, GIB // 8, GIB):
+            daemon.total -= less
+            free.append((await asking.probe(check)).value["free"] // GIB)
+    assert free == [16, 16, 14]
+
+
+async def test_the_memory_of_a_small_model_that_has_gone_is_free_at_once():
+    async with HostDaemon(total=GIB // 2).serving() as daemon:
+        asking, check = hosts(), HostProbe(at(daemon.port))
         daemon.shows("small", "ready", memoryBytes=GIB // 8)
-        second = await asking.probe(check)
-        daemon.shows("small", "ready", memoryBytes=GIB)
-        third = await asking.probe(check)
-    assert [answer.value["free"] // GIB for answer in (first, second, third)] == [16, 16, 15]
+        before = await asking.probe(check)
+        del daemon.models["small"]
+        after = await asking.probe(check)
+    assert (before.value["free"], after.value["free"]) == (3 * GIB // 8, GIB // 2)
 
 
 async def test_a_host_that_hangs_is_given_up_within_its_time():

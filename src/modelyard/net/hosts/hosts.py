@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from modelyard.core.hosts import HostAddress, HostProbe
+    from modelyard.core.hosts import HostAddress, HostedModel, HostProbe
     from modelyard.net.ssrf_guard import Guard
 
 ReadSecret = Callable[[str, SecretKey], Awaitable[str]]
@@ -81,7 +81,7 @@ class Hosts:
         self._addresses: dict[Place, tuple[str, ...]] = {}
         self._used: dict[Place, str] = {}
         self._missed: dict[Place, int] = {}
-        self._free: dict[str, int] = {}
+        self._free: dict[str, tuple[tuple[HostedModel, ...], int]] = {}
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def probe(self, check: HostProbe) -> Answer:
@@ -177,13 +177,17 @@ class Hosts:
         return (host.published,)
 
     def _steady(self, host: HostAddress, report: HostReport) -> int | None:
-        """Return the free memory, or that of before if it differs by little: each change is a write to the status."""
+        """Return the free memory, or that of before if it differs by little: each change is a write to the status.
+
+        With other models it is news in any case, and written with them: a small model that goes may make all the room
+        that another one lacks.
+        """
         if report.free is None:
             return None
-        before = self._free.get(host.endpoint)
-        if before is None or abs(report.free - before) >= max(_STEADY, report.total // 32):
-            _remember(self._free, host.endpoint, report.free)
-        return self._free[host.endpoint]
+        models, before = self._free.get(host.endpoint, (None, 0))
+        if models != report.models or abs(report.free - before) >= max(_STEADY, report.total // 32):
+            _remember(self._free, host.endpoint, (report.models, report.free))
+        return self._free[host.endpoint][1]
 
 
 def _place(endpoint: str) -> Place:
