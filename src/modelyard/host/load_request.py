@@ -18,12 +18,28 @@ def decode_request(body: bytes) -> LoadRequest:
     """Return the load request of a body; `Refusal` names the field that is wrong, and the remedy."""
     try:
         request = msgspec.json.decode(body, type=LoadRequest)
-        _check(request)
+        check_request(request)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the body is not a load request: {error}") from error
     except SpecInvalid as invalid:
         raise bad_request(f"model {invalid.wrong}; {invalid.remedy}") from invalid
     return request
+
+
+def check_request(request: LoadRequest) -> None:
+    """Check what types do not: `Refusal` or `SpecInvalid` when the request cannot be carried out."""
+    source = parse(request.model)
+    if redacted(request.model) != request.model:
+        # The id is told to every client of /v1/models.
+        raise bad_request("model holds a password or a query; give the daemon credentials by its environment")
+    if isinstance(source, Claim):
+        raise bad_request("model names a claim, which only a cluster has; name a URL, an org/repo or a file")
+    _check_revision(request, source)
+    if request.options.file and not is_collection(source):
+        raise bad_request("options.file picks one of many files, and model names one already; leave it out")
+    if request.options.file:
+        safe_name(request.options.file)
+    _check_memory(request)
 
 
 def memory_asked(request: LoadRequest) -> int:
@@ -38,21 +54,6 @@ def source_of(request: LoadRequest) -> str:
         return request.model
     file = f"/{source.file}" if source.file else ""
     return f"hf://{source.repo}@{quote(request.revision, safe='')}{file}"
-
-
-def _check(request: LoadRequest) -> None:
-    source = parse(request.model)
-    if redacted(request.model) != request.model:
-        # The id is told to every client of /v1/models.
-        raise bad_request("model holds a password or a query; give the daemon credentials by its environment")
-    if isinstance(source, Claim):
-        raise bad_request("model names a claim, which only a cluster has; name a URL, an org/repo or a file")
-    _check_revision(request, source)
-    if request.options.file and not is_collection(source):
-        raise bad_request("options.file picks one of many files, and model names one already; leave it out")
-    if request.options.file:
-        safe_name(request.options.file)
-    _check_memory(request)
 
 
 def _check_revision(request: LoadRequest, source: Source) -> None:

@@ -8,6 +8,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from modelyard.core.errors import ModelyardError
+from modelyard.host.load_request import check_request
 from modelyard.host.wire import LoadRequest
 from modelyard.local.files import write_private
 
@@ -35,13 +37,16 @@ class WantedFile:
     def read(self) -> tuple[Wanted, ...]:
         """Return what was asked for; empty: nothing, or the file is damaged, which is logged and the file set aside."""
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=tuple[Wanted, ...])
+            wanted = msgspec.json.decode(self._file.read_bytes(), type=tuple[Wanted, ...])
+            for one in wanted:
+                check_request(one.request)
         except FileNotFoundError:
             return ()
-        except msgspec.MsgspecError as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ModelyardError) as error:
             aside = self._file.replace(self._file.with_suffix(".damaged"))
             _log.error("the list of models cannot be read; load them again", file=str(aside), error=str(error))
             return ()
+        return wanted
 
     def write(self, wanted: Iterable[Wanted]) -> None:
         """Replace the file in one step."""
