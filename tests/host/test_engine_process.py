@@ -38,7 +38,7 @@ async def test_a_port_is_taken_from_before_the_start_of_an_engine_until_its_end(
     assert machine.ports == set()
 
 
-def test_a_long_log_becomes_the_previous_one_and_goes_on_at_its_beginning(tmp_path: Path) -> None:
+def test_the_end_of_a_long_log_becomes_the_previous_one_and_it_goes_on_at_its_beginning(tmp_path: Path) -> None:
     folder = ContainerFolder(tmp_path)
     with folder.log.open("ab", buffering=0) as engine:
         engine.write(b"one\n")
@@ -47,5 +47,5 @@ def test_a_long_log_becomes_the_previous_one_and_goes_on_at_its_beginning(tmp_pa
         engine.write(b"two\n")
         shorten(folder, most=4)
         engine.write(b"three\n")
-    assert folder.previous_log.read_bytes() == b"one\ntwo\n"
+    assert folder.previous_log.read_bytes() == b"two\n"
     assert folder.log.read_bytes() == b"three\n"

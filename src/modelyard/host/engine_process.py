@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import shutil
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -27,6 +26,7 @@ from modelyard.local.node.server.log_rotation import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from modelyard.local.node.storage.pod_folders import ContainerFolder
 
@@ -75,16 +75,21 @@ async def is_ready(
         await asyncio.wait({answering})
 
 
-def shorten(folder: ContainerFolder, most: int = MOST_BYTES // 2) -> None:
-    """Make a log of more than `most` bytes the previous one, and begin it anew: on macOS files have no holes."""
+def shorten(folder: ContainerFolder, most: int = MOST_BYTES // 2) -> bool:
+    """Make the end of a log of more than `most` bytes the previous one, and begin it anew; return whether it was.
+
+    No more than the end: an engine may write faster than a disk copies. On macOS files have no holes to punch.
+    """
     with suppress(OSError):
         if folder.log.stat().st_size <= most:
-            return
+            return False
         # A full disk has no room for a copy, and needs the rest all the more.
         with suppress(OSError):
-            shutil.copyfile(folder.log, folder.previous_log)
+            folder.previous_log.write_bytes(_end(folder.log, most))
         # The engine appends, so what it writes next is at the beginning.
         os.truncate(folder.log, 0)
+        return True
+    return False
 
 
 def last_words(folder: ContainerFolder) -> str:
@@ -96,8 +101,9 @@ def last_words(folder: ContainerFolder) -> str:
 
 
 async def _start(folder: ContainerFolder, launch: Launch) -> Process:
-    with suppress(FileNotFoundError):
-        folder.log.replace(folder.previous_log)
+    if not shorten(folder):
+        with suppress(FileNotFoundError):
+            folder.log.replace(folder.previous_log)
     try:
         return await Process.start(launch, folder.log)
     except OSError as error:
@@ -105,6 +111,12 @@ async def _start(folder: ContainerFolder, launch: Launch) -> Process:
         is_missing = error.errno in _NO_PROGRAM
         code = Code.ENGINE_MISSING if is_missing else Code.ENGINE_FAILED
         raise LoadFailed(code, f"{launch.argv[0]} cannot be started: {error}", is_final=is_missing) from error
+
+
+def _end(log: Path, size: int) -> bytes:
+    with log.open("rb") as stream:
+        stream.seek(-size, os.SEEK_END)
+        return stream.read(size)
 
 
 async def _keep_short(folder: ContainerFolder) -> NoReturn:
