@@ -38,6 +38,8 @@ _LONGEST_LINE: Final = 500
 _NO_PROGRAM: Final = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.EPERM})
 _ANSWER: Final = aiohttp.ClientTimeout(total=5.0)
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)
+_ONCE: Final = {"Connection": "close"}
+"""llama.cpp gives each connection one of its few threads, also while it is idle."""
 
 Json = dict[str, Any]
 
@@ -73,6 +75,14 @@ async def is_ready(
     finally:
         answering.cancel()
         await asyncio.wait({answering})
+
+
+async def health(session: aiohttp.ClientSession, port: int) -> int:
+    """Return the HTTP status with which an engine answers `/health`; 0: it does not answer."""
+    with suppress(aiohttp.ClientError, TimeoutError):
+        async with session.get(f"http://{HOST}:{port}/health", headers=_ONCE, timeout=_ANSWER) as response:
+            return response.status
+    return 0
 
 
 def shorten(folder: ContainerFolder, most: int = MOST_BYTES // 2) -> bool:
@@ -129,18 +139,11 @@ async def _until_ready(session: aiohttp.ClientSession, port: int, first_request:
     try:
         async with asyncio.timeout(LOAD_SECONDS):
             # By polling: a server cannot tell when it will be ready.
-            while not (await _is_well(session, port) and await _answers(session, port, first_request)):  # noqa: ASYNC110
+            while not (await health(session, port) == HTTPStatus.OK and await _answers(session, port, first_request)):  # noqa: ASYNC110
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
         message = f"the engine did not answer within {LOAD_SECONDS:.0f} s; engines/*/log of the host may say why"
         raise LoadFailed(Code.LOAD_TIMEOUT, message) from error
-
-
-async def _is_well(session: aiohttp.ClientSession, port: int) -> bool:
-    with suppress(aiohttp.ClientError, TimeoutError):
-        async with session.get(f"http://{HOST}:{port}/health", timeout=_ANSWER) as response:
-            return response.status == HTTPStatus.OK
-    return False
 
 
 async def _answers(session: aiohttp.ClientSession, port: int, request: Json | None) -> bool:

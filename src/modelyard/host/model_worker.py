@@ -19,9 +19,10 @@ from msgspec import Struct
 
 from modelyard.core.source import cache_key, redacted
 from modelyard.core.times import timestamp
-from modelyard.host.engine_process import is_ready, last_words, running_engine
+from modelyard.host.engine_process import health, is_ready, last_words, running_engine
 from modelyard.host.engines import Custom, Serving, command, engine_for, ignored_options
 from modelyard.host.fetch_process import Download, fetch_weights
+from modelyard.host.liveness import EVERY_SECONDS, Liveness
 from modelyard.host.load_request import memory_asked, source_of
 from modelyard.host.memory import Capacity, MemoryLedger, need_of
 from modelyard.host.refusals import LoadFailed
@@ -80,6 +81,7 @@ class ModelWorker:
         """Since when it is ready; empty: it is not."""
         self.restarts = 0
         self.in_flight = 0
+        self.liveness = Liveness()
         self._machine, self._keep = machine, keep
         self._engine = engine_for(request, has_gpu=bool(machine.capacity.gpu_total))
         self._folder = ContainerFolder(engines_folder(machine.state) / cache_key(request.model))
@@ -153,6 +155,7 @@ class ModelWorker:
             self.in_flight -= 1
             if not self.in_flight:
                 self._idle.set()
+                self.liveness.rests()
 
     async def run(self) -> NoReturn:
         """Load the model and keep it ready until cancelled, which ends its engine."""
@@ -206,14 +209,33 @@ class ModelWorker:
             async with running_engine(self._folder, launch) as ended:
                 if await is_ready(self._machine.session, port, self._first_request(), ended):
                     self._publish(port)
-                    await asyncio.wait({ended})
+                    await self._until_over(port, ended)
+                is_hung = not ended.done()
         finally:
             self.port, self.loaded_at = 0, ""
             self._machine.ports.discard(port)
         said = last_words(self._folder)
         why = f"its last line: {said}" if said else "it has written nothing, so start it by hand to see why"
-        message = f"{self._engine.name} ended with code {ended.result()} and is started again; {why}"
-        return LoadFailed(Code.ENGINE_FAILED, message)
+        end = "no longer answers /health with 200" if is_hung else f"ended with code {ended.result()}"
+        return LoadFailed(Code.ENGINE_FAILED, f"{self._engine.name} {end} and is started again; {why}")
+
+    async def _until_over(self, port: int, ended: asyncio.Task[int]) -> None:
+        """Return when the engine has ended, or is to be ended because it hangs; then it gets no more requests."""
+        watching = asyncio.create_task(self._until_dead(port))
+        try:
+            await asyncio.wait({ended, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+        self.port, self.loaded_at = 0, ""
+        self._move(State.LOADING)
+
+    async def _until_dead(self, port: int) -> None:
+        is_dead = False
+        while not is_dead:
+            await asyncio.sleep(EVERY_SECONDS)
+            status = await health(self._machine.session, port)
+            is_dead = self.liveness.is_dead(status, is_busy=self.in_flight > 0)
 
     def _launch(self, weights: Weights, port: int) -> Launch:
         gpus = self._machine.capacity.gpu_total
@@ -254,6 +276,7 @@ class ModelWorker:
         self._move(State.READY)
         self.loaded_at = timestamp(datetime.now(UTC))
         self._ready_since = time.monotonic()
+        self.liveness = Liveness()
         _log.info("ready", model=redacted(self.id), engine=self._engine.name)
 
     def _note(self, failure: LoadFailed) -> None:

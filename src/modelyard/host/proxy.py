@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
     from modelyard.host.engine_request import EngineAnswer, Header
+    from modelyard.host.liveness import Liveness
     from modelyard.host.metrics import HostMetrics
     from modelyard.host.model_worker import ModelWorker
     from modelyard.host.models import Models
@@ -83,12 +84,12 @@ class Proxy:
                 seconds = time.monotonic() - began
                 # After the first bytes are on their way: a client waits for them, and not for our figures.
                 asyncio.get_running_loop().call_soon(self._metrics.answered, worker.id, answer.status, seconds)
-                return await _relay(request, answer)
+                return await _relay(request, answer, worker.liveness)
         except (aiohttp.ClientError, HttpProcessingError) as error:
             raise _not_ready(worker) from error
 
 
-async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamResponse:
+async def _relay(request: web.Request, answer: EngineAnswer, liveness: Liveness) -> web.StreamResponse:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _passed(answer.headers)]
     response = _Relayed(status=answer.status, reason=answer.reason, headers=headers)
     response.content_length = answer.length
@@ -97,6 +98,7 @@ async def _relay(request: web.Request, answer: EngineAnswer) -> web.StreamRespon
     late = asyncio.get_running_loop().call_later(_HEAD_SECONDS, _send_head, writer)
     try:
         async for piece in answer.body.iter_any():
+            liveness.heard()
             await response.write(piece)
         await response.write_eof()
     except aiohttp.ClientError:
