@@ -179,3 +179,14 @@ def test_two_inferencemodels_with_different_numbers_do_not_tell_the_host_by_turn
     fleet.settle(600, steps=10)
     assert fleet.asked() == []
     assert fleet.placements("copy") == {"a": "Ready"}
+
+
+def test_other_options_move_nothing_on_a_host_that_cannot_be_told_them(fleet: Fleet):
+    fleet.host("a", protocol="ollama", capacity={"memory": "8Gi"})
+    fleet.model()
+    fleet.settle()
+    fleet.asked()
+    fleet.edit(INFERENCE_MODEL, "chat", options={"contextSize": 8192})
+    fleet.settle(60, steps=6)
+    assert (fleet.asked(), fleet.endpoints()) == ([], [("10.0.0.1", True)])
+    assert fleet.condition("FieldsIgnored")["status"] == "True"

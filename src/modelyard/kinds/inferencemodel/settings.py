@@ -97,7 +97,8 @@ def reload_of(scene: Scene, assignment: Assignment) -> PendingUnload | None:
 def next_reload(scene: Scene, kept: list[Replica]) -> Replica | None:
     """Return the replica that is to be loaded anew now, because its options have changed; None: none, or not yet.
 
-    One at a time, so that the others serve meanwhile. Only what we have loaded, and what no other InferenceModel uses.
+    One at a time, so that the others serve meanwhile. Only what we have loaded, and what no other InferenceModel uses,
+    on hosts that can be told options: others would serve as before.
     """
     spec, in_use = scene.model.spec, {(one.host, one.model) for other in scene.others for one in other.assignments}
     wanted = options_text(spec.options.of_load)
@@ -109,6 +110,7 @@ def next_reload(scene: Scene, kept: list[Replica]) -> Replica | None:
         and one.assignment.ours
         and (one.assignment.host, one.assignment.model) not in in_use
         and scene.hosts[one.assignment.host].answers
+        and scene.hosts[one.assignment.host].address.protocol is Protocol.INFERENCED
     ]
     first = min(outdated, key=lambda one: (one.state is State.READY, one.assignment.host), default=None)
     others_move = any(one.state in _ON_ITS_WAY for one in kept if one is not first)
