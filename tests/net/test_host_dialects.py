@@ -56,20 +56,48 @@ async def test_ollama_reports_what_is_in_memory():
     }
 
 
-async def test_ollama_pulls_a_model_and_keeps_it_in_memory():
-    server = Recorded(api_pull={"status": "success"}, api_generate={"done": True, "done_reason": "load"})
+PIN = ("POST /api/generate", {"model": "org/chat", "keep_alive": -1, "stream": False})
+LOADED = {"done": True, "done_reason": "load"}
+
+
+async def test_ollama_keeps_a_model_in_memory_that_it_has_and_asks_no_registry():
+    server = Recorded(api_generate=LOADED)
     assert (await loaded(server, Protocol.OLLAMA)).ok
-    assert server.asked == [
-        ("POST /api/pull", {"model": "org/chat", "stream": False}),
-        ("POST /api/generate", {"model": "org/chat", "keep_alive": -1, "stream": False}),
-    ]
+    assert server.asked == [PIN]
+
+
+async def test_ollama_pulls_a_model_that_it_does_not_have():
+    server = Recorded()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/api/pull":
+            server.answers = {"/api/pull": {"status": "success"}, "/api/generate": LOADED}
+        return await server(request)
+
+    assert (await loaded(answer, Protocol.OLLAMA)).ok
+    assert server.asked == [PIN, ("POST /api/pull", {"model": "org/chat", "stream": False}), PIN]
+
+
+async def test_ollama_keeps_a_model_of_embeddings_in_memory_by_the_path_that_it_has():
+    server = Recorded(api_embed={"model": "org/chat", "embeddings": []})
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path != "/api/generate":
+            return await server(request)
+        return web.json_response({"error": '"org/chat" does not support generate'}, status=400)
+
+    assert (await loaded(answer, Protocol.OLLAMA)).ok
+    assert server.asked == [("POST /api/embed", {"model": "org/chat", "input": "", "keep_alive": -1})]
 
 
 async def test_ollama_says_why_a_model_cannot_be_pulled():
-    answer = await loaded(
-        replying(status=500, text='{"error": "pull model manifest: file does not exist"}'), Protocol.OLLAMA
-    )
-    assert (answer.ok, "file does not exist" in answer.message) == (False, True)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path != "/api/pull":
+            return web.json_response({"error": "model 'org/chat' not found"}, status=404)
+        return web.json_response({"error": "pull model manifest: file does not exist"}, status=500)
+
+    said = await loaded(answer, Protocol.OLLAMA)
+    assert (said.ok, "file does not exist" in said.message) == (False, True)
 
 
 async def test_ollama_unloads_by_keeping_it_for_no_time():

@@ -18,7 +18,6 @@ from modelyard.core.resources import SECRET
 
 MOST_MODELS: Final = 256
 """How many models a host may have: the status of an InferenceHost holds them all."""
-_OLLAMA_TAG: Final = ":latest"
 _READ_SECRETS: Final = (Grant(SECRET, "", ("get",)),)
 
 
@@ -30,9 +29,14 @@ class Protocol(StrEnum):
     LLAMACPP = "llamacpp"
 
 
-def listed_as(model: str, protocol: Protocol) -> str:
-    """Return the id under which a host lists a model. The default tag of Ollama may be written or left out."""
-    return model.removesuffix(_OLLAMA_TAG) if protocol is Protocol.OLLAMA else model
+def comparable_id(model: str, protocol: Protocol) -> str:
+    """Return the id of a model in the one spelling in which ids of a host can be compared.
+
+    Names of Ollama have parts that may be left out, and their case does not count.
+    """
+    if protocol is not Protocol.OLLAMA:
+        return model
+    return model.lower().removeprefix("registry.ollama.ai/").removeprefix("library/").removesuffix(":latest")
 
 
 class ModelState(StrEnum):

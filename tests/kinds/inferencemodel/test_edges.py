@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelyard.core.hosts import HostAddress, HostProbe, ModelState
+from modelyard.core.hosts import HostAddress, HostedModel, HostProbe, ModelState
 from modelyard.core.resources import Key
 from modelyard.kinds.inferencehost import INFERENCE_HOST
 from modelyard.kinds.inferencehost.api import InferenceHostSpec, is_routable
@@ -154,8 +154,11 @@ def test_a_model_wakes_the_hosts_that_it_is_on_and_no_others(fleet: Fleet):
     assert facets == dict.fromkeys("ab") | {placed: (Claim("org/chat", 4 * GIB),)}
 
 
-@pytest.mark.parametrize("model", ["llama3.2", "llama3.2:latest"])
-def test_the_default_tag_of_ollama_may_be_written_or_left_out(fleet: Fleet, model: str):
+@pytest.mark.parametrize(
+    "model",
+    ["llama3.2", "llama3.2:latest", "Llama3.2", "library/llama3.2", "registry.ollama.ai/library/llama3.2:latest"],
+)
+def test_a_name_of_ollama_may_be_written_in_every_way_that_ollama_takes(fleet: Fleet, model: str):
     daemon = fleet.host("a", protocol="ollama", capacity={"memory": "6Gi"})
     daemon.lands = None
     fleet.model(model=model)
@@ -166,6 +169,16 @@ def test_the_default_tag_of_ollama_may_be_written_or_left_out(fleet: Fleet, mode
     assert (fleet.placements(), fleet.asked()) == ({"a": "Ready"}, [])
     fleet.settle(600, steps=10)
     assert (fleet.placements(), fleet.asked()) == ({"a": "Ready"}, [])
+
+
+def test_a_model_of_ollama_is_counted_once_however_it_is_written(fleet: Fleet):
+    fleet.host("a", protocol="ollama", capacity={"memory": "9Gi"}).lands = None
+    fleet.model("one", model="llama3.2:latest")
+    fleet.settle()
+    fleet.daemons["a"].models["llama3.2"] = HostedModel("llama3.2", memory=4 * GIB)
+    fleet.model("two", model="qwen3")
+    fleet.settle(5)
+    assert fleet.placements("two") == {"a": "Pending"}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "0.0.0.0", "::", "::1", "169.254.3.4", "fe80::1"])

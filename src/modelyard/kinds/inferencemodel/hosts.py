@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.conditions import Truth
-from modelyard.core.hosts import HostAddress, listed_as
+from modelyard.core.hosts import HostAddress, comparable_id
 from modelyard.core.quantities import quantity
 from modelyard.core.reasons import Reason
 from modelyard.kinds.contract import Every
@@ -57,8 +57,12 @@ class Host(Struct, frozen=True):
 
     def loaded(self, model: str) -> Loaded | None:
         """Return one model of the host; None: it does not have it."""
-        listed = listed_as(model, self.address.protocol)
-        return next((one for one in self.models if one.id == listed), None)
+        wanted = self.comparable(model)
+        return next((one for one in self.models if self.comparable(one.id) == wanted), None)
+
+    def comparable(self, model: str) -> str:
+        """Return the id of a model in the one spelling in which ids of this host can be compared."""
+        return comparable_id(model, self.address.protocol)
 
 
 def hosts(namespace: str) -> Every[Host]:

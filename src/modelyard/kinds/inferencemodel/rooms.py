@@ -36,6 +36,7 @@ def dead_at(scene: Scene, host: Host) -> datetime:
 def _room(scene: Scene, host: Host, failure: LoadFailure | None) -> Room:
     selected = scene.model.spec.host_selector.selector.matches(host.labels)
     gave_up = failure is not None and failure.count >= GIVE_UP_AFTER
+    taken = scene.taken(host.name)
     return Room(
         name=host.name,
         refusal=_refusal(host, selected=selected, gave_up=gave_up) or _beyond_share(scene, host),
@@ -45,15 +46,16 @@ def _room(scene: Scene, host: Host, failure: LoadFailure | None) -> Room:
         budget=host.budget,
         free=host.free,
         max_models=host.max_models,
-        resident=_resident(host, scene.model.spec.model),
-        taken=scene.taken(host.name),
+        resident=_resident(host, (*taken, scene.model.spec.model)),
+        taken=taken,
     )
 
 
-def _resident(host: Host, model: str) -> dict[str, int]:
-    """Return the memory of the models that are on a host, with the name of this one as its user writes it."""
-    own = host.loaded(model)
-    return {model if one is own else one.id: one.memory for one in host.models if one.state is not ModelState.FAILED}
+def _resident(host: Host, spelled: tuple[str, ...]) -> dict[str, int]:
+    """Return the memory of the models that are on a host, by the names that InferenceModels have for them."""
+    names = {host.comparable(name): name for name in spelled}
+    on_host = (one for one in host.models if one.state is not ModelState.FAILED)
+    return {names.get(host.comparable(one.id), one.id): one.memory for one in on_host}
 
 
 def _beyond_share(scene: Scene, host: Host) -> Refusal | None:

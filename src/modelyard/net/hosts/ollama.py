@@ -1,4 +1,4 @@
-"""The dialect `ollama`: models are pulled and then pinned in memory, because Ollama drops idle ones after minutes.
+"""The dialect `ollama`: models are pinned in memory, because Ollama drops idle ones after minutes.
 
 Ollama answers a pull when it is over, and gives it up when the connection ends. So a load is one long request.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from modelyard.core.conditions import Problem
-from modelyard.core.hosts import HostedModel, HostReport, Protocol, listed_as
+from modelyard.core.hosts import HostedModel, HostReport
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.hosts.listing import by_id, entries, hosted, is_listing
@@ -19,10 +19,12 @@ from modelyard.net.hosts.verdicts import ACCEPTED, HostFailed, load_verdict, une
 if TYPE_CHECKING:
     from modelyard.core.checks import Answer
     from modelyard.core.hosts import LoadModel, UnloadModel
-    from modelyard.net.hosts.http import HostHttp
+    from modelyard.net.hosts.http import HostHttp, Said
 
 _RUNNING = "/api/ps"
 _FOR_EVER, _NOW = -1, 0
+_NO_TEXT = "does not support generate"
+"""What is said of a model of embeddings, which another path loads."""
 
 
 async def probe(http: HostHttp) -> HostReport:
@@ -40,11 +42,17 @@ async def probe(http: HostHttp) -> HostReport:
 
 
 async def load(http: HostHttp, call: LoadModel) -> Answer:
-    """Have a model pulled, and then loaded until further notice. A pull of what is there is over at once."""
-    pulled = await http.send("POST", "/api/pull", {"model": call.model, "stream": False})
-    if pulled.status not in ACCEPTED:
-        return load_verdict(pulled)
-    return load_verdict(await _keep(http, call.model, _FOR_EVER))
+    """Have a model loaded until further notice, and pulled before that if the host does not have it.
+
+    Only then: a model that was made on the host is in no registry, and a host may have no way to one.
+    """
+    said = await _pin(http, call.model)
+    if said.status == 404:
+        pulled = await http.send("POST", "/api/pull", {"model": call.model, "stream": False})
+        if pulled.status not in ACCEPTED:
+            return load_verdict(pulled)
+        said = await _pin(http, call.model)
+    return load_verdict(said)
 
 
 async def unload(http: HostHttp, call: UnloadModel) -> Answer:
@@ -52,10 +60,17 @@ async def unload(http: HostHttp, call: UnloadModel) -> Answer:
     return unload_verdict(await _keep(http, call.model, _NOW))
 
 
-async def _keep(http: HostHttp, model: str, keep_alive: int) -> Any:
+async def _pin(http: HostHttp, model: str) -> Said:
+    said = await _keep(http, model, _FOR_EVER)
+    if said.status == 400 and _NO_TEXT in said.message:
+        return await http.send("POST", "/api/embed", {"model": model, "input": "", "keep_alive": _FOR_EVER})
+    return said
+
+
+async def _keep(http: HostHttp, model: str, keep_alive: int) -> Said:
     return await http.send("POST", "/api/generate", {"model": model, "keep_alive": keep_alive, "stream": False})
 
 
 def _model(entry: dict[str, Any]) -> HostedModel:
     model = hosted(entry)
-    return replace(model, id=listed_as(model.id, Protocol.OLLAMA))
+    return replace(model, id=model.id.removesuffix(":latest"))
