@@ -46,6 +46,13 @@ def test_the_script_for_bash_is_one_that_bash_reads() -> None:
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
+def test_the_script_for_zsh_is_one_that_it_finds_and_that_completes_at_the_first_tab() -> None:
+    lines = invoke("completion", "zsh", kubeconfig=None).out.splitlines()
+    # zsh reads the first line of each file of its folders, and calls the file as a function of its name.
+    assert lines[0] == "#compdef modelyard"
+    assert lines[-1] == "[[ $funcstack[1] != _modelyard ]] || _modelyard_completion"
+
+
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
