@@ -12,7 +12,7 @@ import yaml
 from modelyard.core.resources import EVENT, POD, VOLUME_CLAIM
 from modelyard.kinds import ALL
 from modelyard.local.kubeconfig import write_kubeconfig
-from tests.support.accounts import until_answered
+from tests.support.accounts import until_allowed, until_answered
 from tests.support.own_network import own_address
 
 if TYPE_CHECKING:
@@ -91,6 +91,23 @@ def _resource(body: Json) -> Resource:
 def stranger(cluster: Cluster) -> Path:
     """The kubeconfig of a user who may do nothing."""
     return cluster.controlplane.client_kubeconfig("stranger")
+
+
+@pytest.fixture(scope="session")
+async def reader(cluster: Cluster) -> Path:
+    """The kubeconfig of a user who may read InferenceServices, and nothing else."""
+    admin, rbac = cluster.controlplane.admin, "/apis/rbac.authorization.k8s.io/v1"
+    rules = [{"apiGroups": ["*"], "resources": ["inferenceservices"], "verbs": ["get"]}]
+    await admin.ensure(f"{rbac}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}],
+    }
+    await admin.ensure(f"{rbac}/clusterrolebindings", binding)
+    what = {"verb": "get", "group": "inference.llmkube.dev", "resource": "inferenceservices"}
+    await until_allowed(cluster.controlplane, "reader", what)
+    return cluster.controlplane.client_kubeconfig("reader")
 
 
 @pytest.fixture(scope="session")

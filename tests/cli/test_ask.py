@@ -24,7 +24,6 @@ from modelyard.kube.connection import Connection
 from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.kube.transport import HttpTransport
 from tests.cli.running import examples, run
-from tests.support.accounts import until_allowed
 from tests.support.own_network import own_address
 
 if TYPE_CHECKING:
@@ -208,21 +207,16 @@ async def test_what_is_missing_is_said_with_its_exit_code(
     assert silent.err.startswith("a Model answers no questions; ask one of Gateway, ")
 
 
-async def test_a_user_who_may_read_and_not_ask_is_told_the_right(cluster: Cluster, served: Path) -> None:
-    """The right to use the proxy is one of its own."""
-    admin, rbac = cluster.controlplane.admin, "/apis/rbac.authorization.k8s.io/v1"
-    rules = [{"apiGroups": ["*"], "resources": ["inferenceservices"], "verbs": ["get"]}]
-    await admin.ensure(f"{rbac}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
-    binding = {
-        "metadata": {"name": "reader"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}],
-    }
-    await admin.ensure(f"{rbac}/clusterrolebindings", binding)
-    what = {"verb": "get", "group": "inference.llmkube.dev", "resource": "inferenceservices"}
-    await until_allowed(cluster.controlplane, "reader", what)
-    reader = cluster.controlplane.client_kubeconfig("reader")
-    ran = await run("ask", "isvc/chat", "Hello!", "-n", "team", kubeconfig=reader)
+async def test_without_a_kind_it_is_said_too_that_no_kind_is_defined(undefined: Path) -> None:
+    ran = await run("ask", "none", "Hello!", "-n", "team", kubeconfig=undefined)
+    assert ran.code == 6
+    assert ran.err.endswith("are not defined on this cluster; install Modelyard with `modelyard install`\n")
+
+
+@pytest.mark.parametrize("target", ["isvc/chat", "chat"])
+async def test_a_user_who_may_read_and_not_ask_is_told_the_right(served: Path, reader: Path, target: str) -> None:
+    """The right to use the proxy is one of its own, and other kinds that may answer need not be seen."""
+    ran = await run("ask", target, "Hello!", "-n", "team", kubeconfig=reader)
     assert (ran.code, ran.err) == (
         5,
         "you may not create services/proxy; ask an administrator of the cluster for this right\n",

@@ -49,6 +49,21 @@ async def test_events_and_logs_of_what_failed_are_read(scene: Path) -> None:
     assert [event["reason"] for event in told["events"]] == ["BackOff"]
 
 
+async def test_the_next_commands_lead_to_the_cluster_that_was_named(scene: Path) -> None:
+    words = ("explain", "isvc/large", "-n", "team", "--kubeconfig", str(scene), "--context", "modelyard", "-o", "json")
+    told = json.loads((await run(*words, kubeconfig=None)).out)
+    assert told["next"][0] == f"modelyard queue --kubeconfig={scene} --context=modelyard"
+
+
+async def test_what_a_user_may_not_read_is_not_called_missing(scene: Path, reader: Path) -> None:
+    told = json.loads((await run("explain", "isvc/large", "-n", "team", "-o", "json", kubeconfig=reader)).out)
+    assert told["causes"] == []
+    right = "you may not get models.inference.llmkube.dev; ask an administrator of the cluster for this right"
+    assert right in told["unread"]
+    wait = "kubectl wait --for=condition=Ready inferenceservices.inference.llmkube.dev large -n team --timeout=30m"
+    assert told["next"] == ["modelyard queue", wait]
+
+
 async def test_what_is_missing_is_said_with_its_exit_code(
     scene: Path, undefined: Path, stranger: Path, elsewhere: Path
 ) -> None:

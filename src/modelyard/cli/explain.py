@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from modelyard.cli.completing import complete_target
 from modelyard.cli.on_cluster import Context, Form, Kubeconfig, Namespace, on_cluster, say
@@ -27,4 +28,7 @@ def explain(
     """Say why an object is not ready: conditions, pods, events, logs of what failed, and the next command."""
     resource, name = split_target(target)
     place = chosen_place(kubeconfig, context, namespace)
-    say(printed(on_cluster(place, lambda session: explain_object(session, resource, name)), output))
+    told = on_cluster(place, lambda session: explain_object(session, resource, name))
+    # A command that is pasted must not reach another cluster.
+    leading = structs.replace(told, next=tuple(f"{command}{place.flags}" for command in told.next))
+    say(printed(leading, output))

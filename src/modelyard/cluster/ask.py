@@ -9,18 +9,19 @@ from msgspec import Struct
 from modelyard.cluster.answer import Figures, NotAnswering
 from modelyard.cluster.api_key import key_of
 from modelyard.cluster.conversation import Chat, Message, asked, list_models, reached, target_of
-from modelyard.cluster.failures import NoDefinition, NothingFound
+from modelyard.cluster.failures import NoDefinition, NothingFound, no_definition
 from modelyard.cluster.kind_names import ANSWERING, find_kind, split_target
 from modelyard.cluster.session import for_each
 from modelyard.core.resources import Key
 from modelyard.kube.credentials import Redacted
-from modelyard.kube.errors import NotFound, Unavailable
+from modelyard.kube.errors import Forbidden, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from modelyard.cluster.conversation import Way, Ways
     from modelyard.cluster.session import Session
+    from modelyard.core.errors import ModelyardError
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Resource
 
@@ -61,8 +62,9 @@ async def ask(session: Session, target: str, question: Question, ways: Ways, tel
             model = question.model or place.model or await _only_model(way)
             return await _answered(way, question, model, title, tell)
     except (NotAnswering, NotFound, Unavailable) as error:
-        hint = f"`modelyard explain {item.resource.kind.lower()}/{item.meta.name} -n {item.meta.namespace}`"
-        raise NotAnswering(f"{title} does not answer: {error}{_wanted(str(error))}; see {hint}") from None
+        hint = f"modelyard explain {item.resource.kind.lower()}/{item.meta.name} -n {item.meta.namespace}"
+        flags = ways.place.flags if ways.place else ""
+        raise NotAnswering(f"{title} does not answer: {error}{_wanted(str(error))}; see `{hint}{flags}`") from None
 
 
 def _wanted(complaint: str) -> str:
@@ -76,20 +78,34 @@ async def _find(session: Session, target: str) -> Stored:
             raise NotAnswering(f"a {kind.kind} answers no questions; ask one of {', '.join(ANSWERING)}")
         return await session.get(kind, Key(session.namespace, name))
 
-    async def found(kind: Resource) -> Stored | None:
-        try:
-            return await session.get(kind, Key(session.namespace, target))
-        except (NothingFound, NoDefinition):
-            return None
-
-    items = [item for item in await for_each(found, _KINDS) if item]
-    if not items:
-        where = f"nothing that answers questions is called {target} in the namespace {session.namespace}"
-        raise NothingFound(f"{where}; `modelyard get -A` shows what there is")
+    items, unread = await _called(session, target)
     if len(items) > 1:
         names = ", ".join(f"{item.resource.kind.lower()}/{target}" for item in items)
         raise NotAnswering(f"several objects are called {target}; ask one of {names}")
-    return items[0]
+    if items:
+        return items[0]
+    if forbidden := [error for error in unread if isinstance(error, Forbidden)]:
+        raise forbidden[0]
+    if len(unread) == len(_KINDS):
+        raise no_definition(*_KINDS)
+    where = f"nothing that answers questions is called {target} in the namespace {session.namespace}"
+    raise NothingFound(f"{where}; `modelyard get -A` shows what there is")
+
+
+async def _called(session: Session, name: str) -> tuple[list[Stored], list[ModelyardError]]:
+    """Return the objects of this name that answer questions, and why kinds could not be looked at."""
+    unread: list[ModelyardError] = []
+
+    async def found(kind: Resource) -> Stored | None:
+        try:
+            return await session.get(kind, Key(session.namespace, name))
+        except NothingFound:
+            return None
+        except (NoDefinition, Forbidden) as error:
+            unread.append(error)
+            return None
+
+    return [item for item in await for_each(found, _KINDS) if item], unread
 
 
 async def _only_model(way: Way) -> str:

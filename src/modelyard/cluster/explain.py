@@ -44,18 +44,18 @@ async def explain_object(session: Session, resource: Resource, name: str) -> Exp
     return explain(
         Facts(
             item=item,
-            needs=tuple(await _needs(session, kind, item)),
+            needs=tuple(await _needs(reading, kind, item)),
             children=tuple(children),
             pods=tuple(pods),
             events=tuple(await reading.list(EVENT, field_selector="type=Warning")),
             logs=tuple([await _log(session, *failed) for failed in islice(failed_containers(pods), _LOGS)]),
-            unread=tuple(reading.unread),
+            unread=tuple(dict.fromkeys(reading.unread)),
         )
     )
 
 
 class _Reading:
-    """Lists objects, and collects what the user may not list instead of failing: the rest still helps."""
+    """Reads objects, and collects what the user may not read instead of failing: the rest still helps."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -70,31 +70,38 @@ class _Reading:
             self.unread.append(may_not(error))
             return []
 
+    async def need(self, resource: Resource, key: Key) -> Need | None:
+        try:
+            return Need(resource, key, await self._session.client.get(resource, key))
+        except NotFound:
+            return Need(resource, key, None)
+        except Forbidden as error:
+            # It may exist all the same, so nothing is said of it.
+            self.unread.append(may_not(error))
+            return None
 
-async def _needs(session: Session, kind: Kind, item: Stored) -> list[Need]:
+
+async def _needs(reading: _Reading, kind: Kind, item: Stored) -> list[Need]:
     """Return the objects of our kinds that an object refers to, by the reads of its kind."""
     try:
         obj = decode(kind, item)
     except SpecInvalid:
         return []
     needs = []
-    reading = Gathering(kind, obj, Seen(datetime.now(UTC)))
-    for read in reading:
-        found = await _find(session, obj, read)
-        reading.found(read, {found.meta.key: found} if found else {})
-        if isinstance(read, Named) and read.resource in _KINDS:
-            needs.append(Need(read.resource, Key(obj.meta.namespace, read.name), found))
+    gathering = Gathering(kind, obj, Seen(datetime.now(UTC)))
+    for read in gathering:
+        need = await _need(reading, obj, read)
+        gathering.found(read, {need.key: need.item} if need and need.item else {})
+        if need:
+            needs.append(need)
     return needs
 
 
-async def _find(session: Session, obj: Object[Any], read: Lookup) -> Stored | None:
-    """Return an object of our kinds that is read by name; of everything else nothing is looked at."""
+async def _need(reading: _Reading, obj: Object[Any], read: Lookup) -> Need | None:
+    """Return an object of our kinds that is read by name; None: it is something else, or may not be looked at."""
     if not isinstance(read, Named) or read.resource not in _KINDS:
         return None
-    try:
-        return await session.client.get(read.resource, Key(obj.meta.namespace, read.name))
-    except (NotFound, Forbidden):
-        return None
+    return await reading.need(read.resource, Key(obj.meta.namespace, read.name))
 
 
 async def _log(session: Session, pod: Stored, container: str, was_started_again: bool) -> Log:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +36,12 @@ class Place(Struct, frozen=True):
     context: str = ""
     namespace: str = ""
     """Empty: that of the context."""
+
+    @property
+    def flags(self) -> str:
+        """What a command for the same cluster ends with, such as ` --context=prod`; empty: it finds it without."""
+        named = (("kubeconfig", self.kubeconfig), ("context", self.context))
+        return "".join(f" --{flag}={shlex.quote(str(value))}" for flag, value in named if value)
 
 
 class Session(Struct, frozen=True):
