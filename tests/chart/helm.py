@@ -29,8 +29,9 @@ class HelmError(Exception):
 
 def helm(*args: str | Path, kubeconfig: Path | None = None) -> str:
     """Run `helm` and return what it printed."""
-    # Of the settings and the repositories of its user, nothing may matter.
-    own = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": str(kubeconfig or os.devnull)}
+    # Of the settings and the repositories of its user, nothing may matter. Root could create the home for a cache.
+    nowhere = {"HOME": "/nonexistent", "KUBECACHEDIR": os.devnull}
+    own = {"PATH": os.environ["PATH"], **nowhere, "KUBECONFIG": str(kubeconfig or os.devnull)}
     assert _HELM, "there is no helm on the PATH"
     command = [_HELM, *map(str, args)]
     done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=_SECONDS, check=False)
