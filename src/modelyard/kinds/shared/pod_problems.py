@@ -36,6 +36,8 @@ _IMAGE_REASONS = frozenset(
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _CRASH_LOOP_RESTARTS = 2
 _KILLED_FOR_MEMORY = "OOMKilled"
+_STOPPED_WITH_NODE = "NodeStopped"
+"""What the node of one machine calls the end of a container that ran when the machine was stopped."""
 _RECENT_SECONDS = 600.0
 _LONGEST_CAUSE = 256
 _TIME = re.compile(r"^\W?(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d\S*\s+")
@@ -160,6 +162,9 @@ def _status_problem(pod: Stored, status: Json, remedies: Remedies) -> Problem | 
     if reason in _CONFIG_REASONS:
         return _config_problem(name, str(waiting.get("message", "")))
     ended = _last_termination(status)
+    if ended.get("reason") == _STOPPED_WITH_NODE:
+        # It starts anew with the machine. The restarts that it had before are history.
+        return None
     looping = reason == "CrashLoopBackOff" or status.get("restartCount", 0) >= _CRASH_LOOP_RESTARTS
     # Reported at the first time: a container that ran out of memory will do so again.
     if looping or ended.get("reason") == _KILLED_FOR_MEMORY:
