@@ -12,7 +12,7 @@ import xllamacpp as llama
 
 from modelyard.engines.contract import Gpus, Place
 from modelyard.engines.llamacpp import LlamaCppOptions, RopeScaling, launch
-from modelyard.local.llama_server import Refused, parameters
+from modelyard.local.llama_server import SPELLINGS, SWITCHES, VALUES, Refused, parameters
 from modelyard.local.ports import free_ports
 from modelyard.local.program import LIFELINE
 from tests.support.llamacpp import DATA, LAUNCHER, SECONDS
@@ -100,6 +100,16 @@ def test_flags_that_users_add_are_known() -> None:
     assert (params.endpoint_slots, params.ui) == (False, False)
     assert params.default_template_kwargs == {"enable_thinking": "false", "mood": '"good"'}
     assert parameters(["--slots"]).endpoint_slots
+
+
+def test_every_other_spelling_is_one_of_a_flag() -> None:
+    words = ["-m", "/m.gguf", "-c", "512", "-ngl", "9", "-fa", "on", "-t", "3", "-ctk", "q8_0", "--embeddings"]
+    params = parameters([*words, "--temperature", "0.5"])
+    assert (params.model.path, params.n_ctx, params.n_gpu_layers) == ("/m.gguf", 512, 9)
+    assert params.flash_attn_type == llama.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    assert (params.cpuparams.n_threads, params.cache_type_k) == (3, llama.ggml_type.GGML_TYPE_Q8_0)
+    assert (params.embedding, params.sampling.temp) == (True, 0.5)
+    assert set(SPELLINGS.values()) <= {*SWITCHES, *VALUES}
 
 
 def test_a_model_without_an_alias_is_called_like_its_file() -> None:

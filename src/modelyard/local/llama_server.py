@@ -108,7 +108,6 @@ VALUES: Final[dict[str, Put]] = {
     "--rope-scale": _at("rope_freq_scale", lambda value: 1.0 / float(value)),
     "--yarn-orig-ctx": _at("yarn_orig_ctx", int),
     "--parallel": _at("n_parallel", int),
-    "-np": _at("n_parallel", int),
     "--flash-attn": _at("flash_attn_type", lambda value: _chosen(_FLASH, value)),
     "--cache-type-k": _at("cache_type_k", _cache_type),
     "--cache-type-v": _at("cache_type_v", _cache_type),
@@ -143,6 +142,33 @@ SWITCHES: Final[dict[str, Callable[[Params], None]]] = {
 }
 """The flags that stand alone."""
 
+SPELLINGS: Final = {
+    "-a": "--alias",
+    "-b": "--batch-size",
+    "-c": "--ctx-size",
+    "-cmoe": "--cpu-moe",
+    "-cram": "--cache-ram",
+    "-ctk": "--cache-type-k",
+    "-ctv": "--cache-type-v",
+    "-fa": "--flash-attn",
+    "-m": "--model",
+    "-ncmoe": "--n-cpu-moe",
+    "-ngl": "--n-gpu-layers",
+    "-nkvo": "--no-kv-offload",
+    "-np": "--parallel",
+    "-ot": "--override-tensor",
+    "-s": "--seed",
+    "-sm": "--split-mode",
+    "-t": "--threads",
+    "-ts": "--tensor-split",
+    "-ub": "--ubatch-size",
+    "--embeddings": "--embedding",
+    "--gpu-layers": "--n-gpu-layers",
+    "--rerank": "--reranking",
+    "--temperature": "--temp",
+}
+"""Other spellings of the flags, which llama-server takes as well."""
+
 
 def parameters(argv: Iterable[str]) -> Params:
     """Return the parameters of the library for a command line; `Refused` for an unknown flag. The last flag wins.
@@ -151,7 +177,8 @@ def parameters(argv: Iterable[str]) -> Params:
     """
     params = llama.CommonParams()
     words = iter(argv)
-    for flag in words:
+    for word in words:
+        flag = SPELLINGS.get(word, word)
         if flag in SWITCHES:
             SWITCHES[flag](params)
         else:
