@@ -181,6 +181,26 @@ def test_a_host_that_stays_away_is_replaced_and_its_surplus_is_unloaded_once_whe
     assert (fleet.placements(), fleet.asked()) == ({"b": "Ready", "c": "Ready"}, ["a: unload org/chat"])
 
 
+def test_a_replica_that_no_other_host_can_take_over_says_so(fleet: Fleet):
+    serving(fleet, "a")
+    fleet.host("b", memory=2 * GIB)
+    fleet.daemons["a"].up = False
+    fleet.settle(30, steps=6)
+    assert fleet.condition("Ready")["message"] == (
+        "0 of 1 replicas are ready; a: the host does not answer; check the host; "
+        "after spec.placement.failoverAfterSeconds another takes over"
+    )
+    fleet.settle(90, steps=6)
+    assert fleet.condition("Ready")["message"] == (
+        "0 of 1 replicas are ready; a: the host does not answer; of the other hosts 1 short of memory; check the host"
+    )
+    fleet.vanish(INFERENCE_HOST, "b")
+    fleet.settle(5)
+    assert fleet.condition("Ready")["message"] == (
+        "0 of 1 replicas are ready; a: the host does not answer; there is no other host; check the host"
+    )
+
+
 def test_when_all_hosts_are_silent_the_endpoints_stay_for_a_while_and_nothing_is_loaded_anew(fleet: Fleet):
     serving(fleet, "ab")
     fleet.host("c")

@@ -115,9 +115,7 @@ def is_placed(model: Object[InferenceModelSpec], decision: Decision) -> Conditio
 def shortage(decision: Decision, chosen: int, wanted: int) -> Problem:
     """Return why there are too few hosts, with how many were refused for each reason."""
     refused = decision.verdict.refused
-    counted = [f"{count} {reason}" for reason, count in refused.items()]
-    others = f"; of the other hosts {', '.join(counted)}" if counted else "; there is no other host"
-    message = f"{chosen} of {wanted} replicas have a host{others}"
+    message = f"{chosen} of {wanted} replicas have a host; {_refused_text(decision) or _ALONE}"
     if refused and set(refused) <= _ROOM:
         takes = f"; a replica takes {mebibytes(decision.need)}" if decision.need else ""
         remedy = "add a host with more memory, or set spec.memory if the model takes less"
@@ -149,7 +147,7 @@ def is_ready(
         return condition("Ready", False, Reason.SCALED_TO_ZERO, "scaled to zero; raise spec.replicas to serve")
     if serving >= wanted:
         return condition("Ready", True, Reason.READY, count)
-    if trouble := first_trouble(own):
+    if trouble := first_trouble(own, without_other(decision, own)):
         reason = Reason.EVICTED if evicted_from(decision) else trouble.reason
         return failing("Ready", Problem(reason, f"{count}; {trouble.message}", trouble.remedy))
     if placed.status is not Truth.TRUE:
@@ -157,22 +155,39 @@ def is_ready(
     return condition("Ready", False, Reason.LOADING, f"{count}; the others are being loaded")
 
 
-def first_trouble(replicas: list[Placement]) -> Problem | None:
-    """Return what keeps replicas from serving, the worst first; None: they are on their way."""
-    for state, reason, remedy in _TROUBLES:
+def without_other(decision: Decision, replicas: list[Placement]) -> str:
+    """Return why no other host can take a replica over; empty: one may, when it is time."""
+    is_alone = decision.hosts.keys() == {one.host for one in replicas}
+    return _refused_text(decision) or (_ALONE if is_alone else "")
+
+
+def _refused_text(decision: Decision) -> str:
+    counted = [f"{count} {reason}" for reason, count in decision.verdict.refused.items()]
+    return f"of the other hosts {', '.join(counted)}" if counted else ""
+
+
+def first_trouble(replicas: list[Placement], stuck: str) -> Problem | None:
+    """Return what keeps replicas from serving, the worst first; None: they are on their way.
+
+    `stuck` is why no other host can take over; empty: one may.
+    """
+    for state, reason, remedy, move in _TROUBLES:
         hit = [one for one in replicas if one.state is state and one.error]
         if hit:
             refused = {one.error for one in hit} == {NOT_LET_IN}
+            why, advice = (Reason.UNAUTHORIZED, _LET_IN) if refused else (reason, remedy)
             said = ", ".join(f"{one.host}: {one.error}" for one in hit)
-            return Problem(Reason.UNAUTHORIZED, said, _LET_IN) if refused else Problem(reason, said, remedy)
+            if not move:
+                return Problem(why, said, advice)
+            return Problem(why, f"{said}; {stuck}", advice) if stuck else Problem(why, said, f"{advice}; {move}")
     return None
 
 
 def warnings(decision: Decision, replicas: tuple[Placement, ...]) -> tuple[Condition, ...]:
     """Return the conditions that are there only when something is wrong."""
     found = []
-    trouble = first_trouble([one for one in replicas if one.state is State.FAILED])
-    if trouble:
+    failed = [one for one in replicas if one.state is State.FAILED]
+    if trouble := first_trouble(failed, without_other(decision, list(replicas))):
         found.append(failing("LoadFailed", trouble, Truth.TRUE))
     if decision.suspect:
         found.append(failing("ProbeSuspect", _SILENCE, Truth.TRUE))
@@ -203,23 +218,23 @@ def _foreign(model: Object[InferenceModelSpec]) -> Problem:
     return Problem(Reason.NAME_CONFLICT, wrong, "delete it, unless that is wanted")
 
 
-_LET_IN = "check spec.auth of the host; after spec.placement.failoverAfterSeconds another takes over"
+_ALONE = "there is no other host"
+_LET_IN = "check spec.auth of the host"
 _MORE_ROOM = "add a host, or make room on one"
 _SILENCE = Problem(
     Reason.ALL_HOSTS_UNREACHABLE,
     "no host answers; the endpoints stay as they are for two minutes, because the operator itself may be cut off",
     "check the network between the operator and the hosts",
 )
+_LATER = "after spec.placement.failoverAfterSeconds another takes over"
 _TROUBLES = (
     (
         State.FAILED,
         Reason.LOAD_FAILED,
-        "it is tried again, and after three failures on another host; see the host's log",
+        "it is tried again; see the host's log",
+        "after three failures it is tried on another host",
     ),
-    (
-        State.UNREACHABLE,
-        Reason.NO_ANSWER,
-        "check the host; after spec.placement.failoverAfterSeconds another takes over",
-    ),
-    (State.READY, Reason.ADDRESS_NOT_ROUTABLE, "correct spec.endpoint or spec.address of the InferenceHost"),
+    (State.UNREACHABLE, Reason.NO_ANSWER, "check the host", _LATER),
+    (State.READY, Reason.ADDRESS_NOT_ROUTABLE, "correct spec.endpoint or spec.address of the InferenceHost", ""),
 )
+"""What may be wrong with a replica, the worst first: the remedy, and what happens by itself if another host fits."""
