@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 
 from tests.host.daemons import SECONDS, YARD, Daemon, running, said, stand_in
 from tests.host.engine import stream
@@ -88,6 +89,24 @@ async def test_a_drain_loses_no_byte_of_a_stream(tmp_path: Path) -> None:
         assert await daemon.end() == 0
         await daemon.start()
         assert (await daemon.until(YARD, lambda entry: entry["state"] == "ready"))["id"] == YARD
+
+
+async def test_a_request_that_outlasts_the_drain_is_broken_off_then(tmp_path: Path) -> None:
+    every, drain = 0.05, 2
+    async with running(tmp_path, "--memory=256Mi", f"--drain={drain}s", stand_in(tmp_path)) as daemon:
+        await daemon.ready(YARD)
+        body = {"model": YARD, "pieces": 10_000, "every": every}
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{daemon.url}/v1/chat/completions", json=body) as response:
+                await response.content.readany()
+                os.kill(daemon.pid, signal.SIGTERM)
+                late = bytearray()
+                with pytest.raises(aiohttp.ClientError):
+                    async for piece in response.content.iter_any():
+                        late += piece
+        assert await daemon.end() == 0
+    # By the pace of the engine, and not by a clock: a slow machine sends fewer.
+    assert late.count(b"data: ") < 1.5 * drain / every
 
 
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

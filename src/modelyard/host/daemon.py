@@ -117,10 +117,19 @@ async def _listening(settings: HostSettings, routes: Routes, hurry: asyncio.Even
         routes.is_draining = True
         draining = asyncio.create_task(runner.cleanup())
         hurried = asyncio.create_task(hurry.wait())
-        await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        # With a limit of our own: aiohttp waits for as long once more before it ends a request.
+        await asyncio.wait({draining, hurried}, timeout=settings.drain_seconds, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
         draining.cancel()
         await asyncio.wait({draining, hurried})
+        _break_off(runner)
+
+
+def _break_off(runner: web.AppRunner) -> None:
+    """End the requests that are left. An engine that is to end would go on for as long as it has clients."""
+    for connection in runner.server.connections if runner.server else ():
+        if connection.transport is not None:
+            connection.transport.abort()
 
 
 async def _listen(runner: web.AppRunner, settings: HostSettings) -> None:
