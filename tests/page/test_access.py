@@ -13,6 +13,7 @@ HOST = {"Host": "127.0.0.1:8080"}
 OWN = {**HOST, "Origin": "http://127.0.0.1:8080"}
 ORIGINS = Origins({"http://127.0.0.1:8080", "http://localhost:8080"})
 YARD: Any = SimpleNamespace(is_rejected=False)
+REJECTED: Any = SimpleNamespace(is_rejected=True)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +108,27 @@ async def test_a_bearer_token_without_a_cookie_finds_its_session() -> None:
 
 async def test_a_session_whose_user_the_cluster_does_not_know_any_more_is_none() -> None:
     sessions = Sessions()
-    secret = await sessions.open(Session(SimpleNamespace(is_rejected=True)))  # type: ignore[arg-type]
-    assert sessions.find(secret) is None
+    assert sessions.find(await sessions.open(Session(REJECTED, "ann", "token-of-ann"))) is None
+
+
+async def test_a_session_of_this_machine_outlives_its_credentials() -> None:
+    sessions = Sessions()
+    assert sessions.find(await sessions.open(Session(REJECTED)))
+
+
+async def test_a_session_that_follows_a_stream_is_in_use() -> None:
+    now = 0.0
+    sessions, session = Sessions(lambda: now), Session(YARD)
+    secret = await sessions.open(session)
+    now = 11 * 3600.0
+    sessions.touch(session)
+    now = 22 * 3600.0
+    assert sessions.find(secret)
+
+
+async def test_a_stream_learns_that_its_session_was_ended() -> None:
+    sessions, session = Sessions(), Session(YARD)
+    secret = await sessions.open(session)
+    assert not session.is_over
+    await sessions.end(secret)
+    assert session.is_over

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 from aiohttp import web
 
 from modelyard.core.image import IMAGE
+from modelyard.kube.config import in_cluster_as
+from modelyard.local.ports import free_ports
+from modelyard.page.server import PageSettings, serving_in_cluster
 from tests.e2e.yards import condition, manifest, model, running_yard, service
 from tests.page.browsers import opened, serious_faults
 from tools.browser import running_browser
@@ -225,6 +233,52 @@ async def test_it_fits_on_a_narrow_screen(tab: Tab) -> None:
         assert box
         assert box["x"] + box["width"] <= NARROW["width"], view
     await tab.set_viewport_size(WIDE)  # type: ignore[arg-type]
+
+
+async def test_it_can_be_printed(tab: Tab) -> None:
+    await tab.goto(f"{tab.url.partition('#')[0]}#/")
+    await tab.locator("a.card").first.wait_for()
+    await tab.emulate_media(media="print")
+    style = "(name) => getComputedStyle(document.querySelector('.scroller'))[name]"
+    shown = [await tab.evaluate(style, name) for name in ("overflowY", "printColorAdjust")]
+    await tab.emulate_media(media="screen")
+    assert shown == ["visible", "exact"], "no card is cut off, and states keep their colours"
+
+
+async def test_a_question_that_was_not_answered_is_left_out_of_the_conversation(tab: Tab) -> None:
+    await tab.goto(f"{tab.url.partition('#')[0]}#/ask/InferenceService/default/yard")
+    refusal = json.dumps({"error": "no room for the context", "isLast": True})
+    await tab.route("**/api/ask", lambda route: route.fulfill(body=refusal), times=1)
+    await tab.get_by_label("Question").fill("Too long!")
+    await tab.keyboard.press("Enter")
+    await tab.locator(".figures .error", has_text="no room for the context").wait_for()
+    async with tab.expect_request(lambda sent: sent.method == "POST") as asked:
+        await tab.get_by_label("Question").fill("Which model are you?")
+        await tab.keyboard.press("Enter")
+    sent = (await asked.value).post_data_json
+    assert sent["messages"] == [{"role": "user", "content": "Which model are you?"}]
+    await tab.locator(".said.model", has_text="I am Yard").wait_for()
+
+
+async def test_a_user_of_a_cluster_signs_in_and_gets_to_where_the_address_leads(
+    browser: Browser, yard: Yard, tmp_path: Path
+) -> None:
+    cluster = yaml.safe_load(yard.folder.kubeconfig.read_text())["clusters"][0]["cluster"]
+    authority, server, port = tmp_path / "ca.crt", urlsplit(cluster["server"]), free_ports(1)[0]
+    authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    env = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+    home = f"http://localhost:{port}"
+    async with (
+        serving_in_cluster(partial(in_cluster_as, env, authority=authority), PageSettings(port=port, origins=(home,))),
+        browser_of_stranger(browser) as user,
+    ):
+        await user.goto(f"{home}/#/starts")
+        for token in ("invented", await yard.kubectl("create", "token", "default")):
+            await user.get_by_label("Bearer token").fill(token.strip())
+            await user.get_by_role("button", name="Sign in").click()
+            await user.locator(".gate .error, #live.part").wait_for()
+        assert user.url == f"{home}/#/starts"
+        assert await user.locator("#live").inner_text() == "incomplete", "this account may see nothing"
 
 
 async def test_a_change_moves_the_overview_which_can_be_used_without_a_mouse(

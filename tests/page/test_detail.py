@@ -41,6 +41,7 @@ def test_an_object_that_waits_for_another_names_it_whether_it_is_missing_or_not_
     assert explain(shown, {}) == expected
     assert explain(shown, {YARD: row(stored("Model", "yard", status=not_ready("Downloading")))}) == expected
     assert explain(shown, {YARD: row(stored("Model", "yard", status=ready()))}).waits_for == ()
+    assert explain(shown, {}, unseen=(YARD,)).waits_for == ()
 
 
 def test_an_object_that_is_ready_needs_nothing() -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from modelyard.core import names
+from modelyard.core.resources import POD
 from modelyard.kube.connection import Connection
 from modelyard.kube.credentials import Identity, StaticCredentials
 from modelyard.page.server import PageSettings, serving_here
@@ -78,12 +79,12 @@ class Objects:
 @asynccontextmanager
 async def shown(*items: Stored) -> AsyncIterator[tuple[Objects, Tab]]:
     """A window with all objects."""
-    objects = Objects(*items)
+    objects, cards = Objects(*items), sum(item.resource != POD for item in items)
     async with serving(objects.answer) as api, running_browser() as browser:
         connection = Connection(api.url, StaticCredentials(Identity()))
         async with serving_here(connection, PageSettings(may_edit=True)) as address, opened(browser) as tab:
             await tab.goto(address)
-            await tab.wait_for_function(f"() => document.querySelectorAll('a.card').length === {2 * COUNT}")
+            await tab.wait_for_function(f"() => document.querySelectorAll('a.card').length === {cards}")
             yield objects, tab
 
 
@@ -93,7 +94,8 @@ async def board() -> AsyncIterator[tuple[Objects, Tab]]:
     services = [stored("InferenceService", name, {"modelRef": name}, ready()) for name in MODELS]
     labels = {names.KIND_LABEL: "inferenceservice", names.INSTANCE_LABEL: MODELS[0]}
     running = pod("model-000-0", {"containerStatuses": [{"name": "server", "state": {"running": {}}}]}, **labels)
-    async with shown(*models, *services, running) as found:
+    others = [stored(kind, "other", status=ready()) for kind in ("InferenceHost", "Gateway", "Agent", "MCP")]
+    async with shown(*models, *services, *others, running) as found:
         yield found
 
 
@@ -101,6 +103,9 @@ async def test_columns_scroll_and_not_the_page(board: tuple[Objects, Tab]) -> No
     _, tab = board
     high, window = await tab.evaluate("[document.documentElement.scrollHeight, innerHeight]")
     assert high <= window
+    columns = "document.querySelector('.board')"
+    wide, sight = await tab.evaluate(f"[{columns}.scrollWidth, {columns}.clientWidth]")
+    assert wide <= sight, "all columns are in sight"
     assert 0 < await tab.locator(".lines path").count() < 20, "only objects in sight have lines"
 
 

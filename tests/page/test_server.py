@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import aiohttp
 import pytest
 
 from modelyard.kube.config import in_cluster_as
+from modelyard.kube.connection import Connection
 from modelyard.local.ports import free_ports
 from modelyard.page.server import PageSettings, serving_in_cluster
 from tests.page.servers import Page, entered, running_page, visiting
@@ -283,7 +285,8 @@ async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
         origin, host = f"http://127.0.0.1:{port}", {"Host": "localhost:1"}
         async with visiting(origin, **host) as stranger:
             status, body = await stranger.get("/")
-            assert (status, b"Bearer token" in body) == (401, True)
+            assert (status, b"Bearer token" in body, b'role="alert"' in body) == (401, True, False)
+            assert await sign_in(stranger, "invented") == (401, "The cluster does not accept this token.")
             assert (await stranger.get("/api/stream", Authorization="Bearer invented"))[0] == 401
             assert (await stranger.get("/api/stream", **{"X-Remote-User": "system:admin"}))[0] == 401
         key = f"Model/{namespace}/first"
@@ -302,6 +305,30 @@ async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
             update = await until_told(nobody, lambda update: update.get("synced"))
             assert "rows" not in update
     assert await admin.answers(f"/apis/inference.llmkube.dev/v1alpha1/namespaces/{namespace}/models/first")
+
+
+async def test_a_cluster_that_cannot_be_asked_who_signs_in_is_told_on_the_page() -> None:
+    port = free_ports(1)[0]
+    async with (
+        serving_in_cluster(
+            partial(Connection, "http://127.0.0.1:1"), PageSettings(port=port, origins=("http://localhost:1",))
+        ),
+        visiting(f"http://127.0.0.1:{port}", Host="localhost:1") as visitor,
+    ):
+        status, said = await sign_in(visitor, "any")
+        assert (status, said.partition(": Cannot")[0]) == (
+            502,
+            "The cluster cannot be asked: the API server cannot be reached",
+        )
+
+
+async def sign_in(visitor: Visitor, token: str) -> tuple[int, str]:
+    """Send the form of the page that signs in, and return the beginning of what it says then."""
+    async with visitor.http.post(
+        f"{visitor.origin}/login", data={"token": token}, headers={"Origin": "http://localhost:1"}
+    ) as answer:
+        said = re.search(r'role="alert">([^.]*\.?)', await answer.text())
+        return answer.status, said[1] if said else ""
 
 
 async def token_of(cluster: Cluster, namespace: str, name: str) -> str:

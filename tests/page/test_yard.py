@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from modelyard.core.resources import POD
 from modelyard.kinds import ALL
-from modelyard.kube.errors import Forbidden, NotFound, Unavailable
+from modelyard.kube.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from modelyard.page.yard import Yard
 from tests.kube.scripted import client_of, serving, stream
 from tests.page.objects import ready, stored
@@ -42,6 +44,26 @@ def test_what_has_the_same_cause_shares_a_line() -> None:
         f"{kinds}: not served by the cluster; install Modelyard with `modelyard install`",
         "pods: you lack the right to list and watch; ask for it, or name a namespace with -n",
     ]
+
+
+def test_an_api_server_that_starts_is_one_line_whatever_was_asked_for() -> None:
+    starting = {each.kind: Unavailable(503, "", f"list {each.label}: it starts") for each in RESOURCES}
+    assert yard(None, *starting.items()).troubles() == ["everything: it starts"]
+
+
+def test_credentials_that_are_not_accepted_are_told_with_the_remedy() -> None:
+    rejected = {each.kind: Unauthorized(401, "", f"list {each.label}: Unauthorized") for each in RESOURCES}
+    assert yard(None, *rejected.items()).troubles() == [
+        "everything: the cluster does not accept your credentials; log in again, and if this stays, start the page anew"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "sees"),
+    [(None, True), (NotFound(404, "", ""), True), (Forbidden(403, "Forbidden", ""), False), (AWAY, False)],
+)
+def test_what_may_not_be_looked_at_may_exist(error: KubeError | None, sees: bool) -> None:
+    assert yard(error).sees("Model/default/tiny") is sees
 
 
 def test_what_can_be_followed_again_is_no_trouble() -> None:

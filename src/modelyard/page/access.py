@@ -82,10 +82,20 @@ class Session:
         self.bearer = bearer
         """The token that it asks the API server with; empty: the credentials are those of the page."""
         self._close = close
+        self._is_closed = False
         self.used = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or the API server does not know its user any more.
+
+        A page on this machine goes on, and tells it: it has no other credentials to ask for.
+        """
+        return self._is_closed or (bool(self.bearer) and self.yard.is_rejected)
 
     async def close(self) -> None:
         """End what runs for this session alone."""
+        self._is_closed = True
         if self._close:
             await self._close()
 
@@ -109,10 +119,14 @@ class Sessions:
     def find(self, secret: str) -> Session | None:
         """Return the session of a cookie; None: there is none, or it has ended."""
         session = self._sessions.get(secret)
-        if session is None or self._is_old(session) or session.yard.is_rejected:
+        if session is None or self._is_old(session) or session.is_over:
             return None
-        session.used = self._clock()
+        self.touch(session)
         return session
+
+    def touch(self, session: Session) -> None:
+        """Take note that a session is in use: a stream is one request for hours."""
+        session.used = self._clock()
 
     def of_bearer(self, bearer: str) -> Session | None:
         """Return the session of a bearer token; None: there is none. So a proxy without cookies opens only one."""

@@ -19,7 +19,7 @@ from modelyard.page.history import Turn
 from modelyard.page.rows import Row, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from modelyard.core.objects import Stored
 
@@ -105,11 +105,14 @@ class Detail(Struct, frozen=True, rename="camel"):
     """How many replicas the spec asks for; None: the kind has no such field."""
     queue: Json | None = None
     """Its place in the queue for GPUs; None: it does not wait."""
+    unseen: tuple[str, ...] = ()
+    """The ids of objects that it uses and of which is not known whether they exist."""
 
 
-def explain(row: Row, rows: Mapping[str, Row]) -> Why:
+def explain(row: Row, rows: Mapping[str, Row], unseen: Collection[str] = ()) -> Why:
     """Return why an object is as it is. The message of a condition ends with the remedy, after a semicolon."""
-    waits_for = tuple(used for used in row.uses if used not in rows or rows[used].state is not State.READY)
+    seen = (used for used in row.uses if used not in unseen)
+    waits_for = tuple(used for used in seen if used not in rows or rows[used].state is not State.READY)
     if row.state is State.READY:
         return Why("It is ready.", waits_for=waits_for)
     cause, _, remedy = row.message.rpartition("; ")

@@ -43,7 +43,8 @@ async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
     pods = yard.pods_of(instance_of(item))[:_MOST_PODS]
     lookup = _Lookup(yard, item)
     children, events = await asyncio.gather(lookup.children(), lookup.events(pods[:_PODS_WITH_EVENTS]))
-    why = detail.explain(row, yard.rows)
+    unseen = tuple(used for used in row.uses if not yard.sees(used))
+    why = detail.explain(row, yard.rows, unseen)
     commands = next_steps.commands(listed(item), _needs(yard, why.waits_for), pods, children)
     replicas = item.spec.get("replicas", 1) if "replicas" in _fields(item) else None
     return detail.Detail(
@@ -62,6 +63,7 @@ async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
         actions=actions_of(item, has_replicas=replicas is not None) if may_edit else (),
         replicas=replicas,
         queue=detail.queue_place(item.status),
+        unseen=unseen,
     )
 
 

@@ -6,6 +6,7 @@ Every error is `{"error": MESSAGE}`, but for addresses that a person opens, whic
 from __future__ import annotations
 
 import asyncio
+import html
 from contextlib import aclosing
 from http import HTTPStatus
 from importlib import resources
@@ -51,7 +52,8 @@ _HEADERS: Final = {
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Not `no-referrer`: a browser would call the origin of the form that signs in "null".
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -60,6 +62,10 @@ _ASSETS: Final = {
     file.name: file.read_bytes() for file in (resources.files("modelyard.page") / "static").iterdir() if file.is_file()
 }
 """The files of the page. They are small, and a path that is not in here leads nowhere."""
+_FOR_PEOPLE: Final = frozenset({"/", "/login"})
+"""What browsers open as a page. There, an error is not JSON."""
+_NOTE: Final = b"<!-- note -->"
+"""Where a page without a session says why."""
 _SESSION: Final = web.RequestKey("session", Session)
 _COOKIE: Final = web.RequestKey("cookie", str)
 
@@ -108,6 +114,7 @@ class Routes:
                 web.get("/", self._index),
                 web.get("/healthz", _health),
                 web.get("/static/{name}", _static),
+                web.get("/login", self._index),
                 web.post("/login", self._enter),
                 web.post("/api/leave", self._leave),
                 web.get("/api/settings", self._settings),
@@ -130,6 +137,8 @@ class Routes:
         except Refused as refused:
             return _error(refused.status, str(refused))
         except KubeError as error:
+            if request.path in _FOR_PEOPLE:
+                return self._gate(f"The cluster cannot be asked: {told(error)}", HTTPStatus.BAD_GATEWAY)
             return _error(HTTPStatus.BAD_GATEWAY, told(error))
         except ModelyardError as error:
             return _error(HTTPStatus.BAD_REQUEST, str(error))
@@ -179,15 +188,22 @@ class Routes:
             return _file("enter.html")
         if await self._session(request):
             return _file("index.html")
-        return _file(self._login.page, HTTPStatus.UNAUTHORIZED)
+        return self._gate()
 
     async def _enter(self, request: web.Request) -> web.Response:
         bearer = str((await request.post()).get("token", "")).strip()
         session = await self._login.by_bearer(bearer) if bearer else None
         if session is None:
-            return _file(self._login.page, HTTPStatus.UNAUTHORIZED)
+            return self._gate("The cluster does not accept this token. It may be cut off or expired.")
         await self._open(request, session)
         return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/"})
+
+    def _gate(self, note: str = "", status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> web.Response:
+        """Return the page of a browser without a session, with a note of why it has none."""
+        response = _file(self._login.page, status)
+        said = f'<p class="error" role="alert">{html.escape(note)}</p>' if note else ""
+        response.body = _ASSETS[self._login.page].replace(_NOTE, said.encode())
+        return response
 
     async def _leave(self, request: web.Request) -> web.Response:
         await self.sessions.end(request.cookies.get(self._surface.cookie, ""))
@@ -206,13 +222,15 @@ class Routes:
         return _json(shown)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        yard = request[_SESSION].yard
+        session = request[_SESSION]
+        yard = session.yard
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         browser = yard.browser()
         try:
             await response.write(_event(browser.everything()))
-            while not yard.is_rejected:
+            while not session.is_over:
+                self.sessions.touch(session)
                 try:
                     async with asyncio.timeout(_HEARTBEAT_SECONDS):
                         update = await browser.news()

@@ -8,6 +8,7 @@ counterpart are the shared informers of client-go.
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ _FAULT: Final = KubeError(
     0, "Fault", "it may be out of date: following it failed and begins again; see the log of the page"
 )
 """What a watch has that ended by a fault of ours."""
+_RESOURCES: Final = {kind.resource.kind: kind.resource for kind in ALL}
 
 _log = structlog.get_logger(__name__)
 
@@ -152,12 +154,18 @@ class Yard:
         """Whether the API server does not know the user (any more)."""
         return any(isinstance(error, Unauthorized) for error in self._troubles.values())
 
+    def sees(self, key: str) -> bool:
+        """Return whether an object is known, or known not to be there."""
+        resource = _RESOURCES[key.partition("/")[0]]
+        error = self._troubles.get(resource, _FAULT)
+        return key in self.objects or error is None or isinstance(error, NotFound)
+
     def troubles(self) -> list[str]:
         """Return a line for each cause because of which resources cannot be followed; empty: all can."""
         causes: dict[str, list[str]] = {}
         for resource, error in self._troubles.items():
             if error:
-                causes.setdefault(_cause(error), []).append(resource.label)
+                causes.setdefault(_cause(error, resource), []).append(resource.label)
         return [_line(sorted(labels), cause, len(self._troubles)) for cause, labels in sorted(causes.items())]
 
     def browser(self) -> Browser:
@@ -303,12 +311,15 @@ def instance_of(item: Stored) -> str:
     return f"{item.resource.kind.lower()}/{item.meta.namespace}/{names.short(item.meta.name)}"
 
 
-def _cause(error: KubeError) -> str:
+def _cause(error: KubeError, resource: Resource) -> str:
     if isinstance(error, NotFound):
         return "not served by the cluster; install Modelyard with `modelyard install`"
     if isinstance(error, Forbidden):
         return "you lack the right to list and watch; ask for it, or name a namespace with -n"
-    return str(error)
+    if isinstance(error, Unauthorized):
+        return "the cluster does not accept your credentials; log in again, and if this stays, start the page anew"
+    # Without what was asked for, which is different for each resource, so that one cause is one line.
+    return re.sub(rf"^\w+ {re.escape(resource.label)}: ", "", str(error))
 
 
 def _line(labels: list[str], cause: str, known: int) -> str:

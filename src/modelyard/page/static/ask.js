@@ -119,7 +119,9 @@ export class AskView {
       else answer.figures.append("stopped");
     }
     answer.text.parentElement.classList.remove("going");
-    this.messages.push({ role: "assistant", content: answer.text.textContent });
+    // A question without an answer is no part of the conversation: many servers refuse an empty message.
+    if (answer.text.textContent) this.messages.push({ role: "assistant", content: answer.text.textContent });
+    else this.messages.pop();
     this.asking = null;
     this.send.disabled = false;
     this.stop.hidden = true;

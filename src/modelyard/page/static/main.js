@@ -39,6 +39,7 @@ function showTroubles(troubles) {
   const box = document.getElementById("troubles");
   box.hidden = troubles.length === 0;
   box.replaceChildren(...troubles.map((line) => h("p", {}, marked(line))));
+  showConnected();
 }
 
 function showLive(state, words) {
@@ -47,12 +48,18 @@ function showLive(state, words) {
   live.textContent = words;
 }
 
+// What cannot be followed may be old or missing, so only a picture without troubles is called live.
+function showConnected() {
+  if (yard.troubles.length) showLive("part", "incomplete");
+  else showLive("on", "live");
+}
+
 // Only while the page is in sight: a browser has six connections to a server, for all its tabs together.
 function follow() {
   source?.close();
   if (document.hidden) return showLive("", "connecting");
   const stream = (source = new EventSource("/api/stream"));
-  stream.onopen = () => showLive("on", "live");
+  stream.onopen = showConnected;
   stream.onmessage = (event) => take(JSON.parse(event.data));
   stream.onerror = async () => {
     showLive("off", "reconnecting");

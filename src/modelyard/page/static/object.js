@@ -109,7 +109,7 @@ export class ObjectView {
     this.progress.show(detail.row.progress ?? null);
     this.place = detail.row.queue;
     this.queue.show(detail.queue);
-    this.links.show({ uses: this.linked(detail.row.uses ?? []), users: this.linked(this.yard.users.get(this.id) ?? []) });
+    this.links.show({ uses: this.linked(detail.row.uses ?? [], detail.unseen), users: this.linked(this.yard.users.get(this.id) ?? []) });
     this.conditions.show({ conditions: detail.conditions, history: detail.history, minute: Math.floor(Date.now() / 10000) });
     this.pods.show(detail.pods);
     this.children.show(detail.children);
@@ -119,8 +119,9 @@ export class ObjectView {
     this.log.offer(detail.pods);
   }
 
-  linked(ids) {
-    return ids.map((id) => this.yard.rows.get(id) ?? { id, state: "attention", phase: "missing" });
+  linked(ids, unseen = []) {
+    const absent = (id) => (unseen.includes(id) ? { id, state: "resting", phase: "not readable" } : { id, state: "attention", phase: "missing" });
+    return ids.map((id) => this.yard.rows.get(id) ?? absent(id));
   }
 
   drawHead(row) {
