@@ -1,7 +1,7 @@
 """The values of the Helm chart as types, from which `make generate` writes values.schema.json.
 
-values.yaml has the defaults and says what each value is for; a test holds the two against each other. Values that the
-chart copies into objects of Kubernetes are left to the API server to judge.
+values.yaml has the defaults and says what each value is for; a test holds the two against each other. Whole objects of
+Kubernetes, such as tolerations, are left to the API server to judge.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typer.core import TyperOption
 
 from modelyard.cli.run import run
 from modelyard.cli.verbs import command
-from modelyard.core.pod_fields import IMAGE_REPOSITORY, IMAGE_TAG
-from modelyard.core.quantities import DURATION_PATTERN
+from modelyard.core.pod_fields import IMAGE_REPOSITORY, IMAGE_TAG, Annotations, LabelKey, Labels, ObjectName
+from modelyard.core.quantities import AMOUNT_PATTERN, DURATION_PATTERN
 from modelyard.engines import ENGINES
 from modelyard.kinds.model.api import EXTENDED_RESOURCE
 from modelyard.manifests import operator, page
@@ -52,6 +52,9 @@ _PATTERNS: Final = {
 _TAKEN: Final = tuple(f"app.kubernetes.io/{name}" for name in ("component", "instance", "name", "managed-by"))
 
 
+_Amount = Annotated[str, Meta(pattern=AMOUNT_PATTERN)] | int | float
+
+
 class _Value(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     pass
 
@@ -77,7 +80,7 @@ class ServiceAccount(_Value, frozen=True):
 
     create: bool = True
     name: Annotated[str, Meta(pattern=_NAME)] = ""
-    annotations: dict[str, str] = {}
+    annotations: Annotations = {}
 
 
 class Rbac(_Value, frozen=True):
@@ -98,22 +101,22 @@ class PodMonitor(_Value, frozen=True):
 
     enabled: bool = False
     interval: Annotated[str, Meta(pattern=r"^[1-9][0-9]*(ms|s|m|h)$")] = "30s"
-    labels: dict[str, str] = {}
+    labels: Labels = {}
 
 
 class PrometheusRule(_Value, frozen=True):
     """Alerts."""
 
     enabled: bool = False
-    labels: dict[str, str] = {}
+    labels: Labels = {}
 
 
 class Dashboards(_Value, frozen=True):
     """Dashboards for Grafana."""
 
     enabled: bool = False
-    labels: dict[str, str] = msgspec.field(default_factory=lambda: {"grafana_dashboard": "1"})
-    annotations: dict[str, str] = {}
+    labels: Labels = msgspec.field(default_factory=lambda: {"grafana_dashboard": "1"})
+    annotations: Annotations = {}
 
 
 class NetworkPolicy(_Value, frozen=True):
@@ -135,8 +138,8 @@ class EnvVar(_Value, frozen=True):
 class Resources(_Value, frozen=True, omit_defaults=True):
     """What a container gets of its node."""
 
-    limits: dict[str, str | int | float] = {}
-    requests: dict[str, str | int | float] = {}
+    limits: dict[LabelKey, _Amount] = {}
+    requests: dict[LabelKey, _Amount] = {}
     claims: tuple[Json, ...] = ()
 
 
@@ -163,12 +166,12 @@ class Values(_Value, frozen=True):
     settings: Json = {}
     env: tuple[EnvVar, ...] = ()
     resources: Resources = msgspec.field(default_factory=lambda: _resources(operator.deployment()))
-    pod_annotations: dict[str, str] = {}
-    pod_labels: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
+    pod_annotations: Annotations = {}
+    pod_labels: Labels = {}
+    node_selector: Labels = {}
     tolerations: tuple[Json, ...] = ()
     affinity: Json = {}
-    priority_class_name: str = ""
+    priority_class_name: ObjectName = ""
     service_account: ServiceAccount = ServiceAccount()
     rbac: Rbac = Rbac()
     crds: Kept = Kept()
