@@ -96,6 +96,7 @@ def test_a_role_grants_all_that_is_needed_or_what_is_missing_is_named() -> None:
     wanted = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
     assert checkup.role(wanted, wanted).state is State.OK
     assert checkup.role(wanted, None).state is State.WRONG
+    assert checkup.role(wanted, None, "yard -n ai").remedy == "run `helm upgrade yard -n ai` with this version's chart"
     less = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     assert checkup.role(wanted, less).message == "the operator may not watch pods"
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from modelyard.core.image import IMAGE
 from modelyard.core.resources import DEPLOYMENT, LEASE, SERVICE_ACCOUNT, VOLUME_CLAIM
 from modelyard.kinds.model import MODEL
 from modelyard.local.controlplane import ControlPlane
 from modelyard.local.up.operator_flags import IDENTITY
+from modelyard.manifests import operator
 from tests.cli.running import examples, run
 from tests.support.services import model
 
@@ -44,7 +46,7 @@ async def bare(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         ("get", 6, "are not defined on this cluster; install Modelyard with `modelyard install`"),
         ("explain model/tiny", 6, "models.inference.llmkube.dev is not defined on this cluster"),
         ("ask isvc/chat Hello!", 6, "inferenceservices.inference.llmkube.dev is not defined on this cluster"),
-        ("ask chat Hello!", 3, "nothing that answers questions is called chat"),
+        ("ask chat Hello!", 6, "are not defined on this cluster; install Modelyard with `modelyard install`"),
         ("queue", 0, "nothing waits for GPUs"),
         ("cache -A", 0, "no claim caches weights here"),
         ("cache rm", 3, "there are no such weights that nothing uses"),
@@ -114,8 +116,35 @@ async def test_an_installation_of_helm_is_left_to_helm(bare: ControlPlane) -> No
     for words in (("install",), ("uninstall",)):
         ran = await run(*words, kubeconfig=bare.kubeconfig)
         assert ran.code == 1
-        assert "installed here by Helm; use `helm upgrade yard`" in ran.err
+        assert "installed here by Helm; use `helm upgrade yard -n modelyard-system`" in ran.err
     await annotate(bare, None)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({"meta.helm.sh/release-name": "yard"}, "installed here by Helm; use `helm upgrade yard -n default`"),
+        ({}, "the Deployment default/yard-modelyard runs an operator already"),
+    ],
+)
+async def test_a_second_operator_is_not_installed_beside_one_of_another_name(
+    bare: ControlPlane, annotations: Json, said: str
+) -> None:
+    body = operator.deployment(IMAGE)
+    body["metadata"] |= {"name": "yard-modelyard", "namespace": "default", "annotations": annotations}
+    await run("uninstall", kubeconfig=bare.kubeconfig)
+    await bare.admin.create(DEPLOYMENT.path("default"), body)
+    try:
+        for words in (("install",), ("uninstall",)):
+            ran = await run(*words, kubeconfig=bare.kubeconfig)
+            assert (ran.code, ran.out) == (1, "")
+            assert said in ran.err
+        examined = json.loads((await run("doctor", "-o", "json", kubeconfig=bare.kubeconfig)).out)["findings"]
+        told = {one["check"]: one["message"] for one in examined}
+        assert told["operator"] == f"0 of 2 pods of {IMAGE} are ready"
+    finally:
+        await bare.admin.delete(DEPLOYMENT.path("default", "yard-modelyard"))
+        await run("install", kubeconfig=bare.kubeconfig)
 
 
 async def test_a_machine_that_is_up_keeps_its_own_operator(bare: ControlPlane) -> None:

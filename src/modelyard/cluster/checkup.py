@@ -145,11 +145,14 @@ def _is_renewed(lease: Stored, now: datetime) -> bool:
     return (now - renewed).total_seconds() < _STALE_SECONDS
 
 
-def role(wanted: Sequence[Json], live: Sequence[Json] | None) -> Finding:
-    """Return whether the role of the operator grants what this version needs; None: there is no role."""
-    remedy = "run `modelyard install`"
+def role(wanted: Sequence[Json], live: Sequence[Json] | None, release: str = "") -> Finding:
+    """Return whether the role of the operator grants what this version needs; None: there is no role.
+
+    `release`: that of Helm, which should have made it; empty: `modelyard install` should have.
+    """
+    remedy = f"run `helm upgrade {release}` with this version's chart" if release else "run `modelyard install`"
     if live is None:
-        return Finding("role", State.WRONG, "the ClusterRole of the operator does not exist", remedy)
+        return Finding("role", State.WRONG, "the role of the operator does not exist", remedy)
     missing = sorted(_grants(wanted) - _grants(live))
     if missing:
         return Finding("role", State.WRONG, f"the operator may not {', '.join(missing[:5])}", remedy)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from modelyard.cluster import checkup
 from modelyard.cluster.checkup import Checkup, Finding, State
 from modelyard.cluster.failures import may_not
-from modelyard.cluster.operator import is_one_machine
+from modelyard.cluster.operator import find_deployments, is_one_machine, release_of, started
 from modelyard.cluster.output import Output, encoded, table
 from modelyard.cluster.session import for_each
 from modelyard.core.image import IMAGE
-from modelyard.core.resources import DEPLOYMENT, LEASE, NODE, POD, PRIORITY_CLASS, SERVICE, Key, Resource
+from modelyard.core.resources import LEASE, NODE, POD, PRIORITY_CLASS, SERVICE, Key, Resource
 from modelyard.kinds import ALL
 from modelyard.kube import codec
 from modelyard.kube.errors import Forbidden, NotFound
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from modelyard.cluster.session import Session
-    from modelyard.core.objects import Json
+    from modelyard.core.objects import Json, Stored
 
 _RBAC: Final = "rbac.authorization.k8s.io"
-_ROLE: Final = Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
+_ROLE: Final = Resource(_RBAC, "v1", "Role", "roles")
+_CLUSTER_ROLE: Final = Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
 _DEFINITION: Final = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -78,11 +79,13 @@ async def _full(session: Session, resource: Resource, key: Key) -> Json | None:
 
 
 async def _operator(session: Session) -> list[Finding]:
-    try:
-        found = await session.client.get(DEPLOYMENT, Key(rbac.NAMESPACE, rbac.NAME))
-    except NotFound:
-        found = None
-    return [checkup.operator(found, IMAGE, is_one_machine=await is_one_machine(session))]
+    found, here = await _deployments(session), await is_one_machine(session)
+    return [checkup.operator(one, IMAGE, is_one_machine=here) for one in found]
+
+
+async def _deployments(session: Session) -> list[Stored | None]:
+    """Return the Deployments of all operators, and None in their place if there are none."""
+    return [*await find_deployments(session)] or [None]
 
 
 async def _leader(session: Session) -> list[Finding]:
@@ -90,8 +93,17 @@ async def _leader(session: Session) -> list[Finding]:
 
 
 async def _role(session: Session) -> list[Finding]:
-    live = await _full(session, _ROLE, Key("", rbac.NAME))
-    return [checkup.role(rbac.rules(ALL), live.get("rules") or () if live else None)]
+    return [await _granted(session, one) for one in await _deployments(session)]
+
+
+async def _granted(session: Session, deployment: Stored | None) -> Finding:
+    """Return whether an operator has its role, which has the name of its Deployment, or that of `deploy/`."""
+    served = started(deployment).served if deployment else ""
+    resource, wanted = (_ROLE, rbac.inside_rules(ALL)) if served else (_CLUSTER_ROLE, rbac.rules(ALL))
+    names = dict.fromkeys((deployment.meta.name if deployment else rbac.NAME, rbac.NAME))
+    live = [found for name in names if (found := await _full(session, resource, Key(served, name)))]
+    release = release_of(deployment) if deployment else ""
+    return checkup.role(wanted, live[0].get("rules") or () if live else None, release)
 
 
 async def _rights(session: Session) -> list[Finding]:

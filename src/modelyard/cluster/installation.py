@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from modelyard.cluster.failures import NothingFound
-from modelyard.cluster.operator import is_one_machine
+from modelyard.cluster.operator import USUAL, find_deployments, is_one_machine, release_of
 from modelyard.cluster.output import Output, encoded, table
 from modelyard.cluster.session import for_each
 from modelyard.core.errors import ModelyardError
@@ -23,7 +23,6 @@ from modelyard.kube.errors import Conflict, NotFound
 from modelyard.local.up.apply import apply
 from modelyard.local.up.install import is_served
 from modelyard.manifests.install import installation
-from modelyard.manifests.rbac import NAME, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +52,6 @@ _RESOURCES: Final = {
 _KEPT: Final = frozenset({_NAMESPACE, _DEFINITION, PRIORITY_CLASS})
 """What uninstalling leaves, unless definitions are named: running pods need their priority class, too."""
 _CACHES: Final = "app.kubernetes.io/component=model-cache"
-_HELM: Final = "meta.helm.sh/release-name"
 _SERVED_SECONDS: Final = 60.0
 _GONE_SECONDS: Final = 180.0
 _WAIT: Final = 0.2
@@ -93,7 +91,7 @@ class Data(Struct, frozen=True):
 
 async def install(session: Session, image: str) -> Steps:
     """Apply all objects of this version, and return when the API server serves all kinds."""
-    await _refuse_others(session)
+    await _refuse_others(session, beside=True)
     steps = [await _applied(session, body) for body in installation(ALL, image)]
     await _until_served(session)
     return Steps(tuple(steps))
@@ -111,12 +109,16 @@ async def _until_served(session: Session) -> None:
         ) from None
 
 
-async def _refuse_others(session: Session) -> None:
-    found = await _find(session, DEPLOYMENT, Key(NAMESPACE, NAME))
-    if found and (release := found.meta.annotation(_HELM)):
-        raise NotOurs(
-            f"Modelyard was installed here by Helm; use `helm upgrade {release}` or `helm uninstall {release}`"
-        )
+async def _refuse_others(session: Session, *, beside: bool) -> None:
+    """Refuse what is not installed by us. `beside`: also what another operator has, although there is one of ours."""
+    found = {one.meta.key: one for one in await find_deployments(session)}
+    if (own := found.get(USUAL)) and not release_of(own):
+        found = {key: one for key, one in found.items() if beside and key != USUAL}
+    for key, one in found.items():
+        if release := release_of(one):
+            use = f"use `helm upgrade {release}` or `helm uninstall {release}`"
+            raise NotOurs(f"Modelyard was installed here by Helm; {use}")
+        raise NotOurs(f"the Deployment {key} runs an operator already; upgrade or delete it as it was installed")
     if await is_one_machine(session):
         raise NotOurs("a `modelyard up` runs here and has its own operator; `modelyard down --purge` removes it")
 
@@ -161,7 +163,7 @@ async def uninstall(session: Session, data: Data, *, definitions: bool) -> Steps
 
     NothingFound: nothing of an installation is there.
     """
-    await _refuse_others(session)
+    await _refuse_others(session, beside=False)
     bodies = list(reversed(installation(ALL)))
     if not [one for one in bodies if await _find(session, *_place(one))]:
         raise NothingFound("Modelyard is not installed on this cluster; there is nothing to uninstall")

@@ -95,16 +95,20 @@ def for_door(kind: Kind) -> list[Json]:
     return [_role("ClusterRole", name, rules([kind])), _binding("ClusterRole", name)]
 
 
+def inside_rules(kinds: Iterable[Kind]) -> list[Json]:
+    """Return the rules for serving these kinds in one namespace, without what is in none."""
+    return _merged(grant for grant in _grants(kinds) if grant.resource.namespaced)
+
+
 def for_namespace(kinds: Iterable[Kind], served: str) -> list[Json]:
     """Return the account and its roles for serving one namespace only, and for reading what is in none."""
-    grants = _grants(kinds)
-    inside = _merged(grant for grant in grants if grant.resource.namespaced)
-    outside = _merged(grant for grant in grants if not grant.resource.namespaced)
+    kinds = tuple(kinds)
+    outside = _merged(grant for grant in _grants(kinds) if not grant.resource.namespaced)
     # Not the name that an operator for the whole cluster uses: one would take the rights of the other.
     reader = f"{NAME}-for-{served}"
     return [
         _account(),
-        _role("Role", NAME, inside, served),
+        _role("Role", NAME, inside_rules(kinds), served),
         _binding("Role", NAME, served),
         *([_role("ClusterRole", reader, outside), _binding("ClusterRole", reader)] if outside else []),
         *_leases(),
