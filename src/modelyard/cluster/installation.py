@@ -7,6 +7,7 @@ time to make: definitions with all objects, and claims with weights, unless the 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from modelyard.core.errors import ModelyardError
 from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, PRIORITY_CLASS, SERVICE_ACCOUNT, VOLUME_CLAIM, Key, Resource
 from modelyard.kinds import ALL
-from modelyard.kube.errors import Conflict, NotFound
+from modelyard.kube.errors import Conflict, NotFound, TooManyRequests
 from modelyard.local.up.apply import apply
 from modelyard.local.up.install import is_served
 from modelyard.manifests.install import installation
@@ -176,7 +177,30 @@ async def uninstall(session: Session, data: Data, *, definitions: bool) -> Steps
             steps += await _deleted(session, [found])
         elif found:
             steps.append(Step(resource.kind, key.namespace, key.name, "kept"))
+    if definitions:
+        await _until_undefined(session)
     return Steps(tuple(steps))
+
+
+async def _until_undefined(session: Session) -> None:
+    """Wait until no kind is served any more: what is installed right then would be deleted with the old definitions."""
+    try:
+        async with asyncio.timeout(_SERVED_SECONDS):
+            while any([await _is_listed(session, kind.resource) for kind in ALL]):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(_WAIT)
+    except TimeoutError:
+        what = f"the API server still serves a kind after {_SERVED_SECONDS:.0f} s"
+        raise ModelyardError(f"{what}; `kubectl get crds` shows the definitions that are left") from None
+
+
+async def _is_listed(session: Session, resource: Resource) -> bool:
+    # 429: so it answers while the storage of a definition comes or goes.
+    with suppress(TooManyRequests):
+        try:
+            await session.client.list_all(resource)
+        except NotFound:
+            return False
+    return True
 
 
 async def _deleted(session: Session, items: Iterable[Stored]) -> list[Step]:
