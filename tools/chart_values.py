@@ -1,7 +1,7 @@
 """The values of the Helm chart as types, from which `make generate` writes values.schema.json.
 
-values.yaml has the defaults and says what each value is for; a test holds the two against each other. Whole objects of
-Kubernetes, such as tolerations, are left to the API server to judge.
+values.yaml has the defaults and says what each value is for; a test holds the two against each other. What is
+inside of objects of Kubernetes is left to the API server to judge, which drops fields that it does not know.
 """
 
 from __future__ import annotations
@@ -119,12 +119,38 @@ class Dashboards(_Value, frozen=True):
     annotations: Annotations = {}
 
 
+class Peer(_Value, frozen=True, omit_defaults=True):
+    """What may connect. A field that is dropped would let more in."""
+
+    ip_block: Json = {}
+    namespace_selector: Json = {}
+    pod_selector: Json = {}
+
+
 class NetworkPolicy(_Value, frozen=True):
     """Which connections reach the operator."""
 
     enabled: bool = False
-    metrics_from: tuple[Json, ...] = ()
-    page_from: tuple[Json, ...] = ()
+    metrics_from: tuple[Peer, ...] = ()
+    page_from: tuple[Peer, ...] = ()
+
+
+class Toleration(_Value, frozen=True, omit_defaults=True):
+    """A taint that does not keep pods away."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    toleration_seconds: int = 0
+
+
+class Affinity(_Value, frozen=True, omit_defaults=True):
+    """Which nodes pods prefer."""
+
+    node_affinity: Json = {}
+    pod_affinity: Json = {}
+    pod_anti_affinity: Json = {}
 
 
 class EnvVar(_Value, frozen=True):
@@ -169,8 +195,8 @@ class Values(_Value, frozen=True):
     pod_annotations: Annotations = {}
     pod_labels: Labels = {}
     node_selector: Labels = {}
-    tolerations: tuple[Json, ...] = ()
-    affinity: Json = {}
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity = Affinity()
     priority_class_name: ObjectName = ""
     service_account: ServiceAccount = ServiceAccount()
     rbac: Rbac = Rbac()
