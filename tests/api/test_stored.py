@@ -6,6 +6,7 @@ Each says what is wrong with it, and nobody else is held up.
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,16 @@ from modelyard.kinds.zerfooinferenceservice import ZERFOO_INFERENCE_SERVICE
 from modelyard.local.raw_client import RawClientError
 from modelyard.manifests.crd import crd
 from tests.support import modeldeployments, zerfoos
-from tests.support.mcps import condition, says
-from tests.support.services import MODELS, SERVICES, create_model, create_pair, create_service, until_service
+from tests.support.mcps import condition, says, writes
+from tests.support.services import (
+    FIVE_WRITES,
+    MODELS,
+    SERVICES,
+    create_model,
+    create_pair,
+    create_service,
+    until_service,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -103,11 +112,11 @@ async def looser_definitions(cluster: Cluster, installed: object) -> AsyncIterat
     admin = cluster.controlplane.admin
     for kind in KINDS:
         await _define(admin, kind, ANYTHING)
-        await _until_taken(admin, kind.resource, taken=True)
+        await _until_taken(admin, kind.resource, taken=True, spec={})
     yield
     for kind in KINDS:
         await _define(admin, kind, crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-        await _until_taken(admin, kind.resource, taken=False)
+        await _until_taken(admin, kind.resource, taken=False, spec={})
 
 
 @pytest.mark.usefixtures("looser_definitions")
@@ -190,6 +199,58 @@ async def test_zerfoo_services_that_make_no_sense_name_the_field_and_get_no_chil
     assert not recorder.created(SERVICE)
 
 
+@pytest.fixture
+async def other_status(cluster: Cluster, installed: object, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """For a while, the definition of InferenceServices has another status, as that of another operator has."""
+    admin = cluster.controlplane.admin
+    schema = crd(INFERENCE_SERVICE)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    other = copy.deepcopy(schema)
+    request.param(other["properties"]["status"]["properties"])
+    await _define(admin, INFERENCE_SERVICE, {**other, "required": []})
+    await _until_taken(admin, INFERENCE_SERVICE.resource, taken=True)
+    yield
+    await _define(admin, INFERENCE_SERVICE, schema)
+    await _until_taken(admin, INFERENCE_SERVICE.resource, taken=False)
+
+
+def drop_selector(status: Json) -> None:
+    """Know no selector, as LLMKube does not."""
+    del status["selector"]
+
+
+def know_one_condition(status: Json) -> None:
+    """Refuse conditions of other types, as the Gateways of the original do."""
+    status["conditions"]["items"]["properties"]["type"]["enum"] = ["Progressing"]
+
+
+@pytest.mark.parametrize("other_status", [drop_selector], indirect=True)
+@pytest.mark.usefixtures("other_status")
+async def test_a_status_field_that_the_definition_drops_is_not_written_again(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    admin = cluster.controlplane.admin
+    await create_pair(admin, namespace)
+    found = await until_service(recorder, namespace)
+    assert "selector" not in found["status"]
+    for _ in range(3):
+        changed = await admin.patch(DEPLOYMENT.path(namespace, "chat"), {"metadata": {"labels": {"app": "other"}}})
+        await recorder.wait_for_later(changed, DEPLOYMENT, lambda item: item["metadata"]["labels"]["app"] == "chat")
+    what = "patch inferenceservices/status"
+    assert writes(cluster.controlplane.audit_log, namespace)[what] <= FIVE_WRITES[what]
+
+
+@pytest.mark.parametrize("other_status", [know_one_condition], indirect=True)
+@pytest.mark.usefixtures("other_status")
+async def test_a_definition_that_refuses_the_status_is_named_in_an_event(
+    cluster: Cluster, namespace: str, recorder: Recorder
+) -> None:
+    await create_pair(cluster.controlplane.admin, namespace)
+    await recorder.until(lambda: any(one.object.get("reason") == "StatusRefused" for one in recorder.log))
+    (event,) = [one.object for one in recorder.log if one.object.get("reason") == "StatusRefused"]
+    assert "apply deploy/crds.yaml of this version" in event["note"]
+    assert event["regarding"]["name"] == "chat"
+
+
 async def _fields_named(
     recorder: Recorder, resource: Resource, namespace: str, bad: list[tuple[str, Json]]
 ) -> list[str]:
@@ -210,9 +271,9 @@ async def _define(admin: RawClient, kind: Kind, schema: Json) -> None:
     await admin.patch(path, {"spec": {"versions": [{**versions[0], "schema": {"openAPIV3Schema": schema}}]}})
 
 
-async def _until_taken(admin: RawClient, resource: Resource, *, taken: bool) -> None:
+async def _until_taken(admin: RawClient, resource: Resource, *, taken: bool, **parts: Json) -> None:
     """Wait until the API server takes nonsense, or refuses it again: it serves a changed definition a moment later."""
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "any"}, "spec": {}}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "any"}, **parts}
     async with asyncio.timeout(60):
         while await _is_taken(admin, f"{resource.path('default')}?dryRun=All", body) != taken:
             await asyncio.sleep(0.05)

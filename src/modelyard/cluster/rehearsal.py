@@ -30,6 +30,7 @@ from modelyard.runtime.gather import Gatherer
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.queue import Queue
 from modelyard.runtime.rate_limiter import RateLimiter
+from modelyard.runtime.unkept_status import UnkeptStatus
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -225,6 +226,7 @@ def _controller(
         applier=Applier(client, caches, Drift(clock, metrics.child_differed)),
         calls=calls,
         events=EventRecorder(client, clock, _PLACE),
+        unkept=UnkeptStatus(),
         clock=clock,
         metrics=metrics,
     )

@@ -152,6 +152,7 @@ class Reason(StrEnum):
     RECOVERED = "Recovered"
     RESTORED = "Restored"
     FINALIZER_SKIPPED = "FinalizerSkipped"
+    STATUS_REFUSED = "StatusRefused"
 
     # The cluster fails, or we do
     API_UNAVAILABLE = "ApiUnavailable"
@@ -221,6 +222,7 @@ PROBLEMS: Final = frozenset(
         Reason.ALL_HOSTS_UNREACHABLE,
         Reason.EVICTED,
         Reason.FINALIZER_SKIPPED,
+        Reason.STATUS_REFUSED,
         Reason.INTERNAL_ERROR,
     }
 )

@@ -23,7 +23,7 @@ from modelyard.core.plan import Outcome, Plan
 from modelyard.core.reasons import Reason
 from modelyard.core.times import timestamp
 from modelyard.kinds.decode import decode
-from modelyard.kube.errors import KubeError, NotFound
+from modelyard.kube.errors import Invalid, KubeError, NotFound
 from modelyard.runtime import status
 from modelyard.runtime.apply import outcome_of_error
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from modelyard.runtime.gather import Gatherer, Poller
     from modelyard.runtime.metrics import Metrics
     from modelyard.runtime.queue import Queue
+    from modelyard.runtime.unkept_status import UnkeptStatus
 
 HIDDEN_RETRIES: Final = 3
 """After so many failures in a row, the status reports them. Most are over by then, and need no write."""
@@ -69,12 +70,13 @@ class Controller:
         applier: Applier,
         calls: Poller,
         events: EventRecorder,
+        unkept: UnkeptStatus,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._kinds, self._client, self._caches, self._queue = kinds, client, caches, queue
         self._gather, self._applier, self._calls, self._events = gather, applier, calls, events
-        self._clock, self._metrics = clock, metrics
+        self._unkept, self._clock, self._metrics = unkept, clock, metrics
 
     async def work(self) -> None:
         """Reconcile items from the queue until cancelled: one worker."""
@@ -188,7 +190,7 @@ class Controller:
     async def _write_status(self, stored: Stored, wanted: Json) -> Stored:
         """Write the status fields that differ, if any, and return the object as it is stored afterwards."""
         patch = status.merge_patch(stored, wanted, self._now())
-        if not patch:
+        if not patch or self._unkept.is_known(stored, patch):
             return stored
         meta = {"resourceVersion": stored.meta.resource_version, "uid": stored.meta.uid}
         try:
@@ -198,6 +200,11 @@ class Controller:
         except NotFound as error:
             # Most likely the object was deleted, and the next reconcile will not find it. If it does, this hint helps.
             raise NotFound(404, error.reason, f"{error}; has its CRD lost the status subresource?") from error
+        except Invalid as error:
+            # The object itself cannot say so: that would be a status.
+            await self._events.record(stored, Reason.STATUS_REFUSED, _refused_status_note(error))
+            raise
+        self._unkept.record_response(answer, status.merge_patch(answer, wanted, self._now()))
         self._caches[stored.resource].record_write(answer)
         await self._events.record_change(stored, wanted)
         return answer
@@ -254,6 +261,13 @@ class Controller:
 
 def _skipped_finalizer_note(error: SpecInvalid) -> str:
     return f"deleted without cleanup, because its spec is no longer valid ({error.field}: {error.wrong})"
+
+
+def _refused_status_note(error: Invalid) -> str:
+    return (
+        "its status cannot be written, because its definition is of another version or another operator; apply "
+        f"deploy/crds.yaml of this version ({error})"
+    )
 
 
 def _outcome_label(outcome: Outcome) -> str:

@@ -27,6 +27,7 @@ from modelyard.runtime.informers import Informers
 from modelyard.runtime.metrics import Metrics
 from modelyard.runtime.queue import Queue, SerialLane
 from modelyard.runtime.rate_limiter import RateLimiter
+from modelyard.runtime.unkept_status import UnkeptStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -85,7 +86,8 @@ class Operator:
         self._client = connect(self.metrics)
         drift = Drift(clock, self.metrics.child_differed)
         events = EventRecorder(self._client, clock, settings.identity)
-        self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget))
+        unkept = UnkeptStatus()
+        self._informers = Informers(by_name, self.queue, forget=(drift.forget, events.forget, unkept.forget))
         caches = self._informers.caches
         self._checks, self._calls = poll(self._client, self._informers.wake), call(self._client, self._informers.wake)
         self._gather = Gatherer(
@@ -106,6 +108,7 @@ class Operator:
             applier=Applier(self._client, caches, drift),
             calls=self._calls,
             events=events,
+            unkept=unkept,
             clock=clock,
             metrics=self.metrics,
         )
