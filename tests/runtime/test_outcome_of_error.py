@@ -57,6 +57,20 @@ def test_an_error_is_tried_again_or_shown(code: int, message: str, reason: Reaso
     assert retried or outcome.requeue_after
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "remedy"),
+    [
+        (403, QUOTA, "raise the quota, or delete what uses it up"),
+        (422, "spec.selector: Invalid value: field is immutable", "delete that object; it is created again"),
+        (403, POLICY, "change what is named"),
+    ],
+)
+def test_a_refusal_names_what_to_do(code: int, message: str, remedy: str):
+    problem = answered(code, message).problem
+    assert problem
+    assert problem.remedy == remedy
+
+
 def test_the_server_says_how_long_to_wait():
     assert answered(429, retry_after="7").retry_after == 7.0
 

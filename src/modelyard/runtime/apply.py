@@ -51,6 +51,12 @@ NEW_KIND_WAIT = RequeueAfter(5.0, "the API server learns of a new kind of owner"
 CONTESTED_WAIT = RequeueAfter(REPAIR_WINDOW, "another client keeps changing a child")
 _WEBHOOK_FAILS = "failed calling webhook"
 """Said when an admission webhook does not answer and its failurePolicy is Fail."""
+_REFUSAL_REMEDIES = {
+    # Our own plans never change an immutable field: such a child was created by an earlier operator.
+    "is immutable": "delete that object; it is created again",
+    "exceeded quota": "raise the quota, or delete what uses it up",
+}
+"""What to do about a refused child, by words of the refusal."""
 _OWNER_UNKNOWN = "cannot find RESTMapping"
 """Said by the admission plugin OwnerReferencesPermissionEnforcement, which learns of a new CRD within half a minute."""
 
@@ -347,8 +353,8 @@ def outcome_of_error(error: KubeError) -> Outcome:
         problem = Problem(Reason.WAITING_FOR_CLEANUP, "the namespace is being deleted")
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     if isinstance(error, Forbidden | Invalid | BadRequest) and not _is_uid_mismatch(error):
-        # Our own plans never change an immutable field: such a child was created by an earlier operator.
-        remedy = "delete that object; it is created again" if "is immutable" in str(error) else "change what is named"
+        found = (remedy for words, remedy in _REFUSAL_REMEDIES.items() if words in str(error))
+        remedy = next(found, "change what is named")
         problem = Problem(Reason.CHILD_REFUSED, f"the API server refuses a child: {error}", remedy)
         return Outcome(problem=problem, requeue_after=REFUSED_WAIT)
     remedy = "repair the webhook, or remove its configuration" if _WEBHOOK_FAILS in error.message else ""

@@ -56,6 +56,7 @@ DEFAULT_REMEDIES = Remedies()
 NO_RESOURCES = Remedies(room="free or add capacity")
 """For an object that states no resources: the little that its pods request cannot be lowered."""
 _VOLUME_REMEDY = "check its claims with `kubectl describe pvc`; their storage class may be missing"
+_CORDONED_REMEDY = "let a node take pods again with `kubectl uncordon`, or add one"
 _CLAIM_DELETED_REMEDY = "set spec.replicas of all services that use the claim to 0 until it is deleted"
 
 
@@ -231,7 +232,8 @@ def _scheduling_problem(pod: Stored, remedies: Remedies) -> Problem | None:
 def unschedulable(placement: scheduling.Placement, remedies: Remedies) -> Problem:
     """Return the problem of a pod for which the scheduler finds no node."""
     beside = remedies.beside if scheduling.waits_for_room_beside(placement) else ""
-    remedy = _volume_remedy(placement) or beside or remedies.room
+    cordoned = _CORDONED_REMEDY if scheduling.waits_for_uncordon(placement) else ""
+    remedy = _volume_remedy(placement) or beside or cordoned or remedies.room
     return Problem(Reason.UNSCHEDULABLE, f"no node can run a pod: {placement.message[:512]}", remedy)
 
 

@@ -29,6 +29,8 @@ _CLAIM_UNBOUND: Final = re.compile(
     r'pod has unbound immediate PersistentVolumeClaims|persistentvolumeclaim "\S+" not found'
 )
 _ELSEWHERE: Final = "didn't match pod affinity rules"
+_CORDONED: Final = "node(s) were unschedulable"
+_SHORT_OF: Final = ("Insufficient ", "Too many pods")
 _CLAIM_DELETED: Final = re.compile(r'persistentvolumeclaim "\S+" is being deleted')
 
 BINDING_SECONDS: Final = 60.0
@@ -165,6 +167,12 @@ def waits_for_claim_deletion(placement: Placement) -> bool:
 def waits_for_room_beside(placement: Placement) -> bool:
     """Return whether nodes are ruled out because pods that this one has to run beside are on another."""
     return _ELSEWHERE in placement.message
+
+
+def waits_for_uncordon(placement: Placement) -> bool:
+    """Return whether nodes are cordoned that a pod may use, and no other one is only too full."""
+    reasons = placement.message.split(", ")
+    return _CORDONED in reasons and not any(reason.startswith(_SHORT_OF) for reason in reasons)
 
 
 def unschedulable_reasons(message: str) -> tuple[str, ...]:
