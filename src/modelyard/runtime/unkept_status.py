@@ -39,7 +39,7 @@ class UnkeptStatus:
         if answer.resource not in self._told:
             self._told.add(answer.resource)
             _log.warning(
-                "the definition does not keep all of the status; apply deploy/crds.yaml of this version",
+                "the definition drops status fields; apply deploy/crds.yaml of this version and restart the operator",
                 resource=answer.resource.label,
                 fields=sorted(_compared(left)),
             )
