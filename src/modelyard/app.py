@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import signal
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -81,11 +81,17 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
     def connect(metrics: Metrics) -> Client:
         return Client(HttpTransport(connection), observe=metrics.requested)
 
+    @cache
+    def hosts_of(client: Client) -> Hosts:
+        # One for both pollers: of a name with several addresses, the one is called that answers probes.
+        return Hosts(hosts, partial(read_secret, client))
+
     def poll(client: Client, wake: Callable[[Item], None]) -> Poller:
-        return Poller(answerers(client, guard, hosts, locate), wake, lane_of=lambda item: item.key.namespace)
+        answering = answerers(client, guard, hosts_of(client), locate)
+        return Poller(answering, wake, lane_of=lambda item: item.key.namespace)
 
     def call(client: Client, wake: Callable[[Item], None]) -> Poller:
-        return Poller(callers(client, hosts), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
+        return Poller(callers(hosts_of(client)), wake, lane_of=lambda item: item.key.namespace, outset=Attempts())
 
     def measure(wake: Callable[[Server], None]) -> Poller:
         # No kind asks this: figures change all the time, and each change would reconcile an object.
@@ -104,11 +110,8 @@ async def _operate(settings: Settings, connection: Connection, locate: Locate, g
         return
 
 
-def answerers(client: Client, guard: Guard, hosts: Guard, locate: Locate) -> dict[type[Check], Answerer]:
-    """Return what answers each type of check. A new type is registered here and nowhere else.
-
-    `hosts` is the guard for InferenceHosts, which may be allowed other networks than the sources of Models.
-    """
+def answerers(client: Client, guard: Guard, hosts: Hosts, locate: Locate) -> dict[type[Check], Answerer]:
+    """Return what answers each type of check. A new type is registered here and nowhere else."""
     return {
         AgentCard: partial(read_card, client, guard.exceptions, locate=locate),
         GatewayModels: partial(list_models, client, locate=locate),
@@ -117,13 +120,12 @@ def answerers(client: Client, guard: Guard, hosts: Guard, locate: Locate) -> dic
         LogTail: partial(tail_log, client),
         EngineLoad: partial(read_load, where=locate),
         RouterReport: partial(ask_routers, where=locate),
-        HostProbe: Hosts(hosts, partial(read_secret, client)).probe,
+        HostProbe: hosts.probe,
     }
 
 
-def callers(client: Client, guard: Guard) -> dict[type[Check], Answerer]:
+def callers(hosts: Hosts) -> dict[type[Check], Answerer]:
     """Return what makes each type of call. A new type is registered here and nowhere else."""
-    hosts = Hosts(guard, partial(read_secret, client))
     return {LoadModel: hosts.load, UnloadModel: hosts.unload}
 
 

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from modelyard.app import answerers, callers
 from modelyard.core.hosts import (
     HostProbe,
     LoadModel,
@@ -16,7 +17,9 @@ from modelyard.core.hosts import (
 from modelyard.core.reasons import Reason
 from modelyard.net.addresses import permitted
 from modelyard.net.hosts.hosts import Hosts
+from modelyard.net.http_exchange import in_cluster
 from modelyard.net.hysteresis import BAD_IN_A_ROW
+from tests.kube import scripted
 from tests.net.askedhosts import Secrets, at, hosts, replying
 from tests.net.certificates import issue, served
 from tests.net.upstream import Names, guard
@@ -130,6 +133,16 @@ async def test_an_address_that_does_not_answer_is_replaced_before_the_host_count
         answers = [await asking.probe(HostProbe(at(daemon.port))) for _ in range(BAD_IN_A_ROW)]
     assert [answer.ok for answer in answers] == [False, False, True]
     assert answers[-1].value["addresses"] == ("127.0.0.1",)
+
+
+async def test_a_host_is_called_at_the_address_that_answers_its_probes():
+    async with HostDaemon().serving() as daemon, scripted.serving() as server, scripted.client_of(server) as client:
+        address = at(daemon.port)
+        asking = anywhere_here(["127.0.0.0", "127.0.0.1"])
+        probe, load = answerers(client, guard(), asking, in_cluster)[HostProbe], callers(asking)[LoadModel]
+        while not (await probe(HostProbe(address))).ok:
+            pass
+        assert (await load(LoadModel(address, "org/chat", "default/chat"))).ok
 
 
 async def test_an_address_that_changes_is_followed():

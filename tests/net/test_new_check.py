@@ -19,6 +19,7 @@ from modelyard.net.http_exchange import in_cluster
 from modelyard.net.poller import Poller
 from tests.kube.scripted import client_of, serving
 from tests.manifests.toys import TOY
+from tests.net.askedhosts import hosts
 from tests.net.upstream import guard
 
 if TYPE_CHECKING:
@@ -83,5 +84,5 @@ def test_the_role_of_the_operator_follows_from_the_type():
 
 async def test_every_check_that_a_kind_asks_is_registered():
     async with serving() as server, client_of(server) as client:
-        registered = answerers(client, guard(), guard(), in_cluster)
+        registered = answerers(client, guard(), hosts(), in_cluster)
     assert {check for kind in ALL for check in kind.asks} == registered.keys()
