@@ -13,10 +13,11 @@ from modelyard.core.hosts import (
     HostProbe,
     LoadModel,
     SecretKey,
+    UnloadModel,
 )
 from modelyard.core.reasons import Reason
 from modelyard.net.addresses import permitted
-from modelyard.net.hosts.hosts import Hosts
+from modelyard.net.hosts.hosts import DELETED_SECONDS, Hosts
 from modelyard.net.http_exchange import in_cluster
 from modelyard.net.hysteresis import BAD_IN_A_ROW
 from tests.kube import scripted
@@ -43,10 +44,21 @@ async def test_the_token_is_read_for_each_request_so_that_it_may_rotate():
         assert (await asking.probe(check)).reason is Reason.UNAUTHORIZED
         secrets.values["token"] = "second"
         assert (await asking.probe(check)).ok
-        del secrets.values["token"]
-        assert (await asking.probe(check)).reason is Reason.SECRET_NOT_FOUND
         secrets.values["token"] = "two\nlines"
         assert (await asking.probe(check)).reason is Reason.SECRET_KEY_MISSING
+
+
+async def test_a_secret_that_is_deleted_is_used_for_a_moment_so_that_models_can_be_unloaded():
+    secrets, now = Secrets(token="first"), [0.0]
+    async with HostDaemon(token="first").serving() as daemon:
+        address = at(daemon.port, token=TOKEN)
+        asking = Hosts(guard(Names(mac=[["127.0.0.1"]])), secrets.read, lambda: now[0])
+        assert (await asking.probe(HostProbe(address))).ok
+        del secrets.values["token"]
+        now[0] = DELETED_SECONDS
+        assert (await asking.unload(UnloadModel(address, "org/chat", "default/chat"))).ok
+        now[0] += 1
+        assert (await asking.probe(HostProbe(address))).reason is Reason.SECRET_NOT_FOUND
 
 
 async def test_a_redirect_never_takes_the_token_elsewhere():

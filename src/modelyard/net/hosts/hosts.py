@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
@@ -43,6 +45,9 @@ ReadSecret = Callable[[str, SecretKey], Awaitable[str]]
 PROBE_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 10.0
 
+DELETED_SECONDS: Final = 120.0
+"""How long a Secret that was deleted is still used: for the drain of a model, and its unload."""
+
 _MOST_REMEMBERED: Final = 4096
 _TURN_AFTER: Final = 2
 """So many misses in a row: one less than it takes the poller to call a host unreachable."""
@@ -69,18 +74,19 @@ DIALECTS: Final = {
 
 
 class Hosts:
-    """Talks to hosts. It remembers the addresses of each, which of them is used, and the last free memory.
+    """Talks to hosts. It remembers the addresses of each, which of them is used, its Secrets and the last free memory.
 
     A name may have several addresses, of one machine or of several. One of them is probed, called and published, and
     another takes its place when it does not answer: what is said of a host is true of where its requests go.
     """
 
-    def __init__(self, guard: Guard, read_secret: ReadSecret) -> None:
-        self._guard, self._read_secret = guard, read_secret
+    def __init__(self, guard: Guard, read_secret: ReadSecret, clock: Callable[[], float] = time.monotonic) -> None:
+        self._guard, self._read_secret, self._clock = guard, read_secret, clock
         # By name and port: of two daemons on one machine, one may listen on IPv6 only, or not at all.
         self._addresses: dict[Place, tuple[str, ...]] = {}
         self._used: dict[Place, str] = {}
         self._missed: dict[Place, int] = {}
+        self._secrets: dict[tuple[str, SecretKey], tuple[str, float]] = {}
         self._free: dict[str, tuple[tuple[HostedModel, ...], int]] = {}
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -123,7 +129,7 @@ class Hosts:
 
     @asynccontextmanager
     async def _connected(self, host: HostAddress, seconds: float) -> AsyncIterator[HostHttp]:
-        token = _token(await self._read_secret(host.namespace, host.token)) if host.token else ""
+        token = _token(await self._secret(host.namespace, host.token)) if host.token else ""
         guard = replace(self._guard, resolve=self._resolve, tls=await self._tls(host), seconds=seconds, only=self._used)
         async with guarded_session(guard) as session:
             yield HostHttp(session, host.endpoint, token, host.server_name)
@@ -131,12 +137,27 @@ class Hosts:
     async def _tls(self, host: HostAddress) -> ssl.SSLContext | None:
         if host.authority is None:
             return self._guard.tls
-        pem = await self._read_secret(host.namespace, host.authority)
+        pem = await self._secret(host.namespace, host.authority)
         try:
             return authority_context(pem)
         except NoCertificate as error:
             wrong = f"the key {host.authority.key} of Secret {host.authority.name} holds no usable certificate"
             raise HostFailed(Problem(Reason.SECRET_KEY_MISSING, wrong, "put a CA certificate in PEM there")) from error
+
+    async def _secret(self, namespace: str, wanted: SecretKey) -> str:
+        """Return a value of a Secret, or that of before if the Secret was deleted lately.
+
+        With a namespace its Secrets go at once, and its hosts have to be asked to unload what they have for it.
+        """
+        try:
+            value = await self._read_secret(namespace, wanted)
+        except HostFailed as failure:
+            value, read_at = self._secrets.get((namespace, wanted), ("", -inf))
+            if failure.problem.reason is not Reason.SECRET_NOT_FOUND or self._clock() - read_at > DELETED_SECONDS:
+                raise
+        else:
+            _remember(self._secrets, (namespace, wanted), (value, self._clock()))
+        return value
 
     async def _report(self, host: HostAddress, http: HostHttp) -> Answer:
         report = await DIALECTS[host.protocol].probe(http)
