@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelyard.cluster.explanation import Cause, Facts, Log, Need, explain, failed_containers
+from modelyard.cluster.containers import failed
+from modelyard.cluster.explanation import Cause, Facts, Log, Need, explain
 from modelyard.core.objects import Stored
 from modelyard.core.resources import DEPLOYMENT, EVENT, JOB, POD, VOLUME_CLAIM, Key, Resource
 from modelyard.kinds.inferenceservice.api import RESOURCE as SERVICES
@@ -58,6 +59,8 @@ def test_an_object_that_is_ready_has_no_causes_and_is_asked_next() -> None:
         ("SecretNotFound", "kubectl get secrets -n team"),
         ("InvalidSpec", "kubectl edit inferenceservices.inference.llmkube.dev chat -n team"),
         ("CrashLoop", "kubectl describe inferenceservices.inference.llmkube.dev chat -n team"),
+        ("ManuallyScaledToZero", "kubectl edit inferenceservices.inference.llmkube.dev chat -n team"),
+        ("AddressNotAllowed", "kubectl describe inferenceservices.inference.llmkube.dev chat -n team"),
         (
             "Starting",
             "kubectl wait --for=condition=Ready inferenceservices.inference.llmkube.dev chat -n team --timeout=30m",
@@ -101,7 +104,7 @@ def test_a_container_that_keeps_exiting_is_a_cause_and_its_log_is_next() -> None
     log = Log("chat-0", "server", ("no such file",))
     told = explain(Facts(owner("CrashLoop"), pods=(pod(CRASHED),), logs=(log,)))
     assert [(cause.about, cause.reason) for cause in told.causes] == [("Pod chat-0", "CrashLoop")]
-    assert told.next[0] == "kubectl logs --previous --all-containers chat-0 -n team"
+    assert told.next[0] == "kubectl logs --previous -c server chat-0 -n team"
     assert told.logs == (log,)
 
 
@@ -180,5 +183,5 @@ def test_containers_that_ended_badly_are_those_whose_logs_are_read() -> None:
     ended = container(name="fetch", state={"terminated": {"exitCode": 12}})
     done = container(name="done", state={"terminated": {"exitCode": 0}})
     healed = container(name="healed", ready=True, lastState={"terminated": {"exitCode": 1}})
-    found = [(name, again) for _, name, again in failed_containers([pod(CRASHED, ended, done, healed)])]
+    found = [(each.name, each.was_started_again) for each in failed([pod(CRASHED, ended, done, healed)])]
     assert found == [("server", True), ("fetch", False)]

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from modelyard.cluster.explanation import Explanation, Facts, Log, Need, explain, failed_containers
+from modelyard.cluster import containers
+from modelyard.cluster.explanation import Explanation, Facts, Log, Need, explain
 from modelyard.cluster.failures import may_not
 from modelyard.cluster.output import Output, encoded, table
 from modelyard.core import names
@@ -22,6 +23,7 @@ from modelyard.kube.errors import Forbidden, KubeError, NotFound
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from modelyard.cluster.containers import Failed
     from modelyard.cluster.session import Session
     from modelyard.core.objects import Stored
     from modelyard.core.resources import Resource
@@ -48,7 +50,7 @@ async def explain_object(session: Session, resource: Resource, name: str) -> Exp
             children=tuple(children),
             pods=tuple(pods),
             events=tuple(await reading.list(EVENT, field_selector="type=Warning")),
-            logs=tuple([await _log(session, *failed) for failed in islice(failed_containers(pods), _LOGS)]),
+            logs=tuple([await _log(session, each) for each in islice(containers.failed(pods), _LOGS)]),
             unread=tuple(dict.fromkeys(reading.unread)),
         )
     )
@@ -104,10 +106,10 @@ async def _need(reading: _Reading, obj: Object[Any], read: Lookup) -> Need | Non
     return await reading.need(read.resource, Key(obj.meta.namespace, read.name))
 
 
-async def _log(session: Session, pod: Stored, container: str, was_started_again: bool) -> Log:
-    name = pod.meta.name
+async def _log(session: Session, failed: Failed) -> Log:
+    (namespace, name), container = failed.pod.meta.key, failed.name
     try:
-        text = await session.client.log_tail(pod.meta.namespace, name, container, _LINES, previous=was_started_again)
+        text = await session.client.log_tail(namespace, name, container, _LINES, previous=failed.was_started_again)
     except KubeError as error:
         return Log(name, container, remark=clean(str(error), _LONGEST_LINE))
     return Log(name, container, tuple(clean(line, _LONGEST_LINE) for line in text.splitlines()))

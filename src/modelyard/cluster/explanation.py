@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from modelyard.cluster import next_steps
+from modelyard.cluster import containers, next_steps
 from modelyard.cluster.rows import Row, ready_condition, row
 from modelyard.core.conditions import stored_condition
 from modelyard.core.objects import Stored
@@ -114,16 +114,6 @@ def explain(facts: Facts) -> Explanation:
     )
 
 
-def failed_containers(pods: Iterable[Stored]) -> Iterator[tuple[Stored, str, bool]]:
-    """Yield each container that has ended and is not ready: its pod, its name, and whether it was started again."""
-    for pod in pods:
-        for status in _container_statuses(pod):
-            state = status.get("state", {})
-            ended = state.get("terminated") or status.get("lastState", {}).get("terminated") or {}
-            if ended.get("exitCode") and not status.get("ready"):
-                yield pod, str(status.get("name", "")), "terminated" not in state
-
-
 def _causes(facts: Facts, pods: tuple[Stored, ...]) -> Iterator[Cause]:
     yield from _conditions(facts.item)
     for need in _unready(facts.needs):
@@ -179,15 +169,10 @@ def _pod_causes(pod: Stored) -> Iterator[Cause]:
         return
     if stored_condition(pod.status, "Ready").get("status") == _GOOD or pod.status.get("phase") == "Succeeded":
         return
-    waiting = ", ".join(_state(status) for status in _container_statuses(pod) if not status.get("ready"))
+    waiting = ", ".join(_state(status) for status in containers.statuses(pod) if not status.get("ready"))
     remark = pod_problems.probe_remark([pod])
     told = waiting + (f" ({remark})" if remark else "") if waiting else "it has not started yet"
     yield Cause(title, str(pod.status.get("phase") or "Pending"), _clean(told))
-
-
-def _container_statuses(pod: Stored) -> list[Json]:
-    status = pod.status
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _state(status: Json) -> str:

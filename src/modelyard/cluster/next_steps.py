@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from modelyard.cluster import containers
 from modelyard.cluster.kind_names import ANSWERING
-from modelyard.cluster.rows import NOT_OBSERVED
+from modelyard.cluster.rows import NEEDS_HELP, NOT_OBSERVED, RESTS
 from modelyard.core import names
-from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.reasons import Reason
 from modelyard.core.resources import VOLUME_CLAIM
 from modelyard.kinds import ALL
 from modelyard.kinds.shared import pod_problems
@@ -55,7 +56,7 @@ def _by_reason(shown: Row) -> Iterator[str]:
         yield "modelyard queue"
     if shown.reason in _SECRET:
         yield f"kubectl get secrets -n {shown.namespace}"
-    if shown.reason in _SPEC:
+    if shown.reason in _SPEC | RESTS:
         yield f"kubectl edit {_target(shown)}"
 
 
@@ -64,14 +65,16 @@ def _of_pod(pod: Stored) -> Iterator[str]:
     where = f"{pod.meta.name} -n {pod.meta.namespace}"
     if problem is None:
         return
-    if problem.reason in _CRASHED:
-        yield f"kubectl logs --previous --all-containers {where}"
-    else:
+    crashed = [*containers.failed([pod])] if problem.reason in _CRASHED else []
+    for each in crashed:
+        # Of one container: kubectl ends at the first that has no previous run, as those that fetch weights have none.
+        yield f"kubectl logs {'--previous ' if each.was_started_again else ''}-c {each.name} {where}"
+    if not crashed:
         yield f"kubectl describe pod {where}"
 
 
 def _last(shown: Row, *, has_pods: bool) -> str:
-    if shown.reason in PROBLEMS or has_pods or shown.reason in (NOT_OBSERVED, Reason.PAUSED):
+    if has_pods or shown.reason in NEEDS_HELP | RESTS | {NOT_OBSERVED, Reason.PAUSED}:
         return f"kubectl describe {_target(shown)}"
     # Nothing is wrong as far as the status says, so there is only to wait.
     return f"kubectl wait --for=condition=Ready {_target(shown)} --timeout=30m"

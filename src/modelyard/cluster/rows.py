@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 NOT_OBSERVED: Final = "NotObserved"
 """What `get` says in place of a reason while no operator has looked at the newest version of an object."""
 
+RESTS: Final = frozenset(
+    {Reason.SCALED_TO_ZERO, Reason.MANUALLY_SCALED_TO_ZERO, Reason.DECOMMISSIONED, Reason.CORDONED}
+)
+"""Why an object is not ready because its spec says so."""
+NEEDS_HELP: Final = PROBLEMS | {Reason.ADDRESS_NOT_ALLOWED}
+"""Why an object does not get ready by itself."""
+
 _NOT_OBSERVED_MESSAGE: Final = (
     "no operator has looked at this version of the object yet; if this lasts, run `modelyard doctor`"
 )
@@ -103,7 +110,7 @@ def _phase(item: Stored, status: Json, ready: Json) -> str:
         return "Stopped"
     if ready["status"] == Truth.TRUE:
         return "Ready"
-    return "Failed" if ready.get("reason") in PROBLEMS else "Pending"
+    return "Failed" if ready.get("reason") in NEEDS_HELP else "Pending"
 
 
 def _counts(item: Stored, status: Json) -> tuple[int | None, int | None]:

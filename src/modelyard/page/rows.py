@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from modelyard.cluster.rows import NOT_OBSERVED, is_paused, ready_condition
+from modelyard.cluster.rows import NEEDS_HELP, NOT_OBSERVED, RESTS, is_paused, ready_condition
 from modelyard.cluster.rows import row as listed
 from modelyard.core.conditions import Truth, stored_condition
-from modelyard.core.reasons import PROBLEMS, Reason
+from modelyard.core.reasons import Reason
 
 if TYPE_CHECKING:
     from modelyard.core.objects import Stored
 
 Json = dict[str, Any]
 
-_RESTS: Final = frozenset({Reason.SCALED_TO_ZERO, Reason.MANUALLY_SCALED_TO_ZERO, Reason.DECOMMISSIONED, Reason.PAUSED})
 _RESTING_PHASES: Final = frozenset({"Stopped", "Decommissioned"})
 
 
@@ -132,7 +131,7 @@ def state_of(item: Stored) -> State:
         return State.READY
     if ready.get("reason") == NOT_OBSERVED:
         return State.WORKING
-    if ready.get("reason") in _RESTS or status.get("phase") in _RESTING_PHASES:
+    if ready.get("reason") in RESTS or status.get("phase") in _RESTING_PHASES:
         return State.RESTING
     return State.ATTENTION if _needs_help(status, ready) else State.WORKING
 
@@ -157,7 +156,7 @@ def progress_of(status: Json) -> Progress | None:
 
 def _needs_help(status: Json, ready: Json) -> bool:
     return (
-        ready.get("reason") in PROBLEMS
+        ready.get("reason") in NEEDS_HELP
         or status.get("phase") == "Failed"
         or stored_condition(status, "Degraded").get("status") == Truth.TRUE
     )
