@@ -153,6 +153,23 @@ async def test_escape_closes_a_dialog_and_not_the_view(board: tuple[Objects, Tab
     assert tab.url.endswith("model-000")
 
 
+async def test_nothing_is_deleted_or_stopped_by_a_field_that_is_left_empty(board: tuple[Objects, Tab]) -> None:
+    _, tab = board
+    asked: list[str] = []
+    tab.on("request", lambda sent: asked.append(sent.url) if sent.method == "POST" else None)
+    await tab.goto(f"{tab.url.partition('#')[0]}#/object/InferenceService/default/model-000")
+    await tab.get_by_role("button", name="Delete").click()
+    delete = tab.get_by_role("dialog").get_by_role("button", name="Delete")
+    assert await delete.is_disabled()
+    await tab.get_by_label("Type model-000 to confirm").fill("model-000")
+    assert await delete.is_enabled()
+    await tab.get_by_role("button", name="Keep it").click()
+    await tab.get_by_label("Replicas").fill("")
+    await tab.get_by_role("button", name="Scale").click()
+    assert await tab.get_by_label("Replicas").evaluate("input => input.validity.valueMissing")
+    assert asked == []
+
+
 async def test_an_address_that_is_none_leads_to_the_overview(board: tuple[Objects, Tab]) -> None:
     _, tab = board
     await tab.goto(f"{tab.url.partition('#')[0]}#/object/100%")

@@ -154,7 +154,7 @@ export class ObjectView {
   }
 
   scaler(replicas) {
-    const input = h("input", { type: "number", id: "replicas", min: "0", max: "1000", value: String(replicas ?? 1) });
+    const input = h("input", { type: "number", id: "replicas", required: true, min: "0", max: "1000", value: String(replicas ?? 1) });
     const submit = (event) => {
       event.preventDefault();
       this.edit("scale", Number(input.value));
@@ -164,13 +164,14 @@ export class ObjectView {
 
   confirm() {
     const [kind, , name] = this.id.split("/");
-    const typed = h("input", { type: "text", id: "confirm", autocomplete: "off" });
+    const yes = h("button", { value: "yes", class: "danger", disabled: true }, "Delete");
+    const typed = h("input", { type: "text", id: "confirm", autocomplete: "off", oninput: () => (yes.disabled = typed.value !== name) });
     const dialog = h("dialog", { "aria-labelledby": "confirm-title" },
-      h("form", { method: "dialog", onsubmit: (event) => event.submitter.value === "yes" && typed.value === name && this.edit("delete") },
+      h("form", { method: "dialog", onsubmit: (event) => event.submitter.value === "yes" && this.edit("delete") },
         h("h2", { id: "confirm-title" }, `Delete ${kind} ${name}?`),
         h("p", {}, "What the operator has made for it is deleted, too."),
         h("label", { for: "confirm" }, `Type ${name} to confirm`), typed,
-        h("div", { class: "buttons" }, h("button", { value: "no", class: "plain" }, "Keep it"), h("button", { value: "yes", class: "danger" }, "Delete"))));
+        h("div", { class: "buttons" }, h("button", { value: "no", class: "plain" }, "Keep it"), yes)));
     dialog.addEventListener("close", () => dialog.remove());
     this.main.append(dialog);
     dialog.showModal();
