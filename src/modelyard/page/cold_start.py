@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 SCHEDULING: Final = "waiting for a node"
 PULLING: Final = "pulling images, mounting volumes"
 FETCHING: Final = "fetching weights"
@@ -48,7 +49,7 @@ class ColdStart(Struct, frozen=True, rename="camel"):
     spans: tuple[Span, ...]
     is_ready: bool
     restarts: int = 0
-    """How often containers were started again. The stages are those of the first start as far as they are known."""
+    """How often containers were started again, of which all is loading: only their last start is stored."""
 
     @property
     def seconds(self) -> float:
@@ -61,12 +62,13 @@ def cold_start(pod: Stored, now: datetime, loaded: datetime | None = None) -> Co
     status = pod.status
     containers = status.get("containerStatuses") or []
     ready = stored_condition(status, "Ready").get("status") == Truth.TRUE
+    ended = _ended(containers) if status.get("phase") in _ENDED else None
     return ColdStart(
         pod=pod.meta.name,
         namespace=pod.meta.namespace,
         owner=_owner(pod),
         created=pod.meta.creation_timestamp or "",
-        spans=tuple(_spans(_ends(status, loaded), moment(pod.meta.creation_timestamp), now)),
+        spans=tuple(_spans(_ends(pod, loaded), moment(pod.meta.creation_timestamp), now, ended)),
         is_ready=ready,
         restarts=sum(int(each.get("restartCount") or 0) for each in containers),
     )
@@ -85,20 +87,21 @@ def _owner(pod: Stored) -> str:
     return f"{kind}/{name}" if kind and name else ""
 
 
-def _ends(status: Json, loaded: datetime | None) -> Iterator[tuple[str, datetime | None]]:
+def _ends(pod: Stored, loaded: datetime | None) -> Iterator[tuple[str, datetime | None]]:
     """Return the stages with their ends; None: a stage is not over, and those after it have not begun."""
+    status, containers = pod.status, pod.status.get("containerStatuses") or []
     yield SCHEDULING, _turned(status, "PodScheduled")
-    begun_before = None
-    for each in status.get("initContainerStatuses") or ():
-        began, ended = _run(each)
-        if not each["name"].endswith(CONTAINER):
-            continue
-        yield PULLING, began
-        yield FETCHING, ended
-        begun_before = ended
-    began = _started(status)
-    yield PULLING, began if begun_before is None or began is None else max(began, begun_before)
-    ready = _turned(status, "Ready")
+    only_fetches = bool(containers) and all(map(_fetches, containers))
+    before = containers if only_fetches else status.get("initContainerStatuses") or ()
+    prepared = _turned(status, "PodReadyToStartContainers") or _turned(status, "PodScheduled")
+    for each in filter(_fetches, before):
+        yield PULLING, _first_start(each, prepared)
+        yield FETCHING, _fetched(each)
+    if only_fetches:
+        return
+    yield PULLING, _started(status)
+    # A kubelet sets both at a time. When its node is lost for a while, only the first turns, and nothing has started.
+    ready = _turned(status, "Ready" if pod.spec.get("readinessGates") else "ContainersReady")
     if loaded and (ready is None or loaded < ready):
         yield LOADING, loaded
         yield BECOMING_READY, ready
@@ -107,14 +110,16 @@ def _ends(status: Json, loaded: datetime | None) -> Iterator[tuple[str, datetime
         yield BECOMING_READY, ready
 
 
-def _spans(ends: Iterator[tuple[str, datetime | None]], begin: datetime | None, now: datetime) -> Iterator[Span]:
+def _spans(
+    ends: Iterator[tuple[str, datetime | None]], begin: datetime | None, now: datetime, ended: datetime | None
+) -> Iterator[Span]:
     for stage, end in ends:
         if begin is None:
             return
-        until = end or now
+        until = end or ended or now
         seconds = max(0.0, (until - begin).total_seconds())
         if seconds or end is None:
-            yield Span(stage, seconds, is_over=end is not None)
+            yield Span(stage, seconds, is_over=bool(end or ended))
         begin = None if end is None else max(begin, end)
 
 
@@ -124,19 +129,37 @@ def _turned(status: Json, kind: str) -> datetime | None:
     return moment(found.get("lastTransitionTime")) if found.get("status") == Truth.TRUE else None
 
 
-def _run(container: Json) -> tuple[datetime | None, datetime | None]:
-    """Return when an init container started, and when it ended well; None: not yet."""
-    state = container.get("state") or {}
-    over = state.get("terminated") or {}
-    began = over.get("startedAt") or (state.get("running") or {}).get("startedAt")
-    return moment(began), moment(over.get("finishedAt")) if over.get("exitCode") == 0 else None
+def _fetches(container: Json) -> bool:
+    return str(container.get("name", "")).endswith(CONTAINER)
+
+
+def _ended(containers: list[Json]) -> datetime | None:
+    """Return when the last container of a pod that has ended did so; None: its node did not tell."""
+    over = ((each.get("state") or {}).get("terminated") or {} for each in containers)
+    return max(filter(None, (moment(each.get("finishedAt")) for each in over)), default=None)
+
+
+def _fetched(container: Json) -> datetime | None:
+    """Return when a container that fetches ended well; None: not yet."""
+    over = (container.get("state") or {}).get("terminated") or {}
+    return moment(over.get("finishedAt")) if over.get("exitCode") == 0 else None
 
 
 def _started(status: Json) -> datetime | None:
-    """Return when the last container started; None: one has not."""
-    found = [moment(_start(each)) for each in status.get("containerStatuses") or ()]
+    """Return when the last container started for the first time; None: one has not."""
+    initialized = _turned(status, "Initialized")
+    found = [_first_start(each, initialized) for each in status.get("containerStatuses") or ()]
     known = [each for each in found if each]
     return max(known) if found and len(known) == len(found) else None
+
+
+def _first_start(container: Json, soon: datetime | None) -> datetime | None:
+    """Return when a container started first; None: it has not.
+
+    Of one that was started again it is not stored. It was `soon` after this, if that is known.
+    """
+    began = moment(_start(container))
+    return soon if began and soon and container.get("restartCount") else began
 
 
 def _start(container: Json) -> Any:

@@ -9,6 +9,10 @@ export function total(start) {
   return start.spans.reduce((sum, span) => sum + span.seconds, 0);
 }
 
+export function isOver(start) {
+  return start.spans.every((span) => span.isOver);
+}
+
 export function bar(start, longest) {
   const words = start.spans.map((span) => `${span.stage} ${duration(span.seconds)}${span.isOver ? "" : " so far"}`).join(", ");
   const box = h("div", { class: "starts-bar", role: "img", "aria-label": words || "started at once" });

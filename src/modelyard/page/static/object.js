@@ -2,7 +2,7 @@
 
 import { fetchJson, h, marked, post, Section } from "./dom.js";
 import { ago, badge, bytes, copyable, duration, fullName, held, hrefOf, time } from "./format.js";
-import { bar, legend, total } from "./bars.js";
+import { bar, isOver, legend, total } from "./bars.js";
 import { LogPanel } from "./log.js";
 
 const SOON = 150;
@@ -209,7 +209,7 @@ export class ObjectView {
     return [
       h("h2", {}, "Pods"),
       h("ul", { class: "pods" }, pods.map((pod) => h("li", {},
-        h("div", { class: "pod-line" }, h("span", { class: `badge ${pod.isReady ? "ready" : pod.needsHelp ? "attention" : "working"}` }, h("span", { class: "dot", "aria-hidden": "true" }), pod.isReady ? "Ready" : pod.phase), h("b", {}, pod.name), pod.node && h("span", { class: "quiet" }, `on ${pod.node}`), h("span", { class: "quiet" }, `${duration(total(pod.start))}${pod.isReady ? " to ready" : " so far"}`)),
+        h("div", { class: "pod-line" }, h("span", { class: `badge ${pod.isReady ? "ready" : pod.needsHelp ? "attention" : "working"}` }, h("span", { class: "dot", "aria-hidden": "true" }), pod.isReady ? "Ready" : pod.phase), h("b", {}, pod.name), pod.node && h("span", { class: "quiet" }, `on ${pod.node}`), h("span", { class: "quiet" }, `${duration(total(pod.start))}${isOver(pod.start) ? (pod.isReady ? " to ready" : "") : " so far"}`)),
         pod.message && h("p", { class: "error" }, pod.message),
         bar(pod.start, longest),
         h("div", { class: "buttons small" }, pod.containers.map((container) => h("button", { type: "button", class: "plain", onclick: () => this.log.open(pod.name, container) }, `Log of ${container.name}`, h("span", { class: "quiet" }, ` ${container.state}${container.restarts ? `, restarted ${container.restarts} times` : ""}`))))))),

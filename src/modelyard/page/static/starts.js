@@ -2,7 +2,7 @@
 
 import { fetchJson, h, Section } from "./dom.js";
 import { duration, hrefOf, time } from "./format.js";
-import { bar, legend, total } from "./bars.js";
+import { bar, isOver, legend, total } from "./bars.js";
 
 const EVERY = 1000;
 
@@ -15,7 +15,7 @@ export class StartsView {
 
   draw() {
     this.list = new Section(h("div", { class: "starts" }), (starts) => this.rows(starts));
-    this.main.append(h("h1", {}, "Cold starts"), h("p", { class: "quiet" }, "From the creation of a pod to its first readiness, the newest first. Kubernetes notes whole seconds."), legend(), this.list.element);
+    this.main.append(h("h1", {}, "Cold starts"), h("p", { class: "quiet" }, "From the creation of a pod to its readiness, the newest first. Kubernetes notes whole seconds, and of a pod that lost its readiness only the last time."), legend(), this.list.element);
     this.load();
     this.timer = setInterval(() => this.tick(), EVERY);
   }
@@ -39,7 +39,7 @@ export class StartsView {
     try {
       const starts = await fetchJson("/api/starts");
       if (this.closed) return;
-      this.going = starts.some((start) => !start.isReady && start.spans.some((span) => !span.isOver));
+      this.going = starts.some((start) => !isOver(start));
       this.list.show(starts);
     } catch (error) {
       this.list.show(error.message);
@@ -61,7 +61,7 @@ export class StartsView {
       h("td", { class: "name" }, start.pod, start.restarts ? h("span", { class: "quiet" }, ` restarted ${start.restarts} times`) : null),
       h("td", {}, owner ? h("a", { href: hrefOf(owner.id) }, owner.name) : (name ?? "")),
       h("td", { class: "wide" }, bar(start, longest)),
-      h("td", { class: "number" }, `${duration(total(start))}${start.isReady ? "" : " so far"}`),
-      h("td", { class: "quiet" }, time(start.created)));
+      h("td", { class: "number" }, `${duration(total(start))}${isOver(start) ? "" : " so far"}`),
+      h("td", { class: "quiet number" }, time(start.created)));
   }
 }
