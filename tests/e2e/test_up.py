@@ -84,6 +84,16 @@ async def test_it_can_be_stopped_at_any_moment_of_its_start(tmp_path: Path) -> N
         await yard.until_nothing_runs()
 
 
+async def test_it_stops_when_its_folder_is_moved_for_no_command_would_find_it(tmp_path: Path) -> None:
+    yard = Yard(tmp_path / "state")
+    await yard.begin()
+    await yard.until_said("Model yard")
+    yard.path.rename(tmp_path / "moved")
+    assert await yard.ended() == 1
+    assert f"modelyard: {yard.path} was removed or moved, so everything is stopped; " in yard.output.read_text()
+    await yard.until_nothing_runs()
+
+
 async def test_a_second_up_in_the_same_folder_says_that_it_runs_already(yard: Yard) -> None:
     code, _, complaint = await command("up", f"--dir={yard.path}")
     assert code == 1

@@ -148,6 +148,11 @@ class Yard:
         assert self._process
         if self._process.returncode is None:
             self._process.send_signal(how)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait until it has stopped, and return its exit code."""
+        assert self._process
         async with in_time(lambda: f"it does not stop, but says: {self.output.read_text()}"):
             return await self._process.wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def _made_anew(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    StateFolder(path).prepare()
+
+
 def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
     assert (folder.is_held(), folder.read_record()) == (False, None)
@@ -33,6 +39,15 @@ def test_only_one_can_hold_a_folder(tmp_path: Path) -> None:
     assert (folder.is_held(), folder.read_record()) == (False, None)
     with folder.held():
         pass
+
+
+@pytest.mark.parametrize("change", [shutil.rmtree, lambda path: path.rename(path.with_name("moved")), _made_anew])
+def test_a_folder_that_is_removed_or_moved_is_not_in_place(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    folder = StateFolder(tmp_path / "state")
+    with folder.held():
+        assert folder.is_in_place()
+        change(folder.path)
+        assert not folder.is_in_place()
 
 
 def test_hints_name_the_folder_unless_it_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

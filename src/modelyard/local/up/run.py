@@ -86,6 +86,7 @@ class _Serving:
         self._folder.write_record(self._record)
         async with self._view.following(self._machine.client), asyncio.TaskGroup() as group:
             group.create_task(self._publish_places())
+            group.create_task(self._watch_folder())
             moved = moved_yard(self._view.items, self._folder.path)
             applied = await apply_all(self._machine.client, [*moved, *(documents or self._first_documents())])
             # Before the wait: it would settle on the objects of before, while a new one is still on its way to us.
@@ -122,6 +123,15 @@ class _Serving:
                     self._folder.write_service_addresses(service_addresses)
                     told = service_addresses
             await asyncio.sleep(_TELL_SECONDS)
+
+    async def _watch_folder(self) -> None:
+        """End everything when the folder is gone: no command would find this process any more, to stop it."""
+        while self._folder.is_in_place():  # noqa: ASYNC110 - the system sends no event
+            await asyncio.sleep(_TELL_SECONDS)
+        raise Failed(
+            f"{self._folder.path} was removed or moved, so everything is stopped; "
+            f"start again with {self._folder.hint('up')}, and next time stop it before with {self._folder.hint('down')}"
+        )
 
     async def _open_door(self) -> None:
         """Wait until the door leads to what is ready: the lines that are printed next must work."""

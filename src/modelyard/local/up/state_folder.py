@@ -68,6 +68,8 @@ class StateFolder:
         self._lock = self.path / _LOCK
         self._record = self.path / "up.json"
         self._service_addresses = self.path / "places.json"
+        self._descriptor = -1
+        """That of the lock, while this process holds it."""
 
     def hint(self, verb: str) -> str:
         """Return the command that does something with this folder, as messages show it: with `--dir` where needed."""
@@ -102,9 +104,18 @@ class StateFolder:
                 raise AlreadyUp(self._already_up())
             # At once: the record of the last `up` would be believed now that the lock is held.
             self.write_record(UpRecord(os.getpid()))
+            self._descriptor = descriptor
             yield
         finally:
+            self._descriptor = -1
             os.close(descriptor)
+
+    def is_in_place(self) -> bool:
+        """Whether the folder that this process holds is where it was, and neither removed nor moved."""
+        try:
+            return os.path.samestat(self._lock.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
 
     def purge(self) -> int:
         """Remove the folder, and return how many bytes its files had. NotOurs when it is none of Modelyard."""

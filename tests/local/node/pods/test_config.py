@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from modelyard.core.objects import Metadata
 from modelyard.local.node.pods.config_sources import ConfigMissing
-from modelyard.local.node.pods.volumes import _host_path
-from modelyard.local.node.podspec import HostPath
+from modelyard.local.node.pods.downward_api import PodContext
+from modelyard.local.node.pods.volumes import Volumes, _host_path
+from modelyard.local.node.podspec import HostPath, PodSpec, Volume
+from modelyard.local.node.storage.pod_folders import PodFolder
 from modelyard.local.node.storage.provisioner import PROVISIONER
 from tests.local.node.yard import Yard, shell, waiting, yard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from modelyard.kube.client import Client
     from modelyard.local.cluster import Cluster
 
 Json = dict[str, Any]
 
+NO_CLIENT: Client = None  # type: ignore[assignment]  # for volumes that ask nothing of the API server
 PRINT_ENV = """exec python3 -c 'import os, json; print(json.dumps(dict(os.environ)))'"""
 
 
@@ -130,6 +135,14 @@ async def test_volumes_of_all_kinds_are_folders(yard: Yard, tmp_path: Path) -> N
     lines = yard.log(await yard.over()).splitlines()
     assert lines[:3] == ["made", 'greenhushapp="web"host', "megreen"]
     assert lines[3].startswith("ey")
+
+
+async def test_volumes_do_not_bring_back_a_state_folder_that_was_removed(tmp_path: Path) -> None:
+    spec = PodSpec((), volumes=(Volume("work", empty_dir={}),))
+    volumes = Volumes(NO_CLIENT, PodContext(Metadata(), spec, "127.97.0.1", {}), PodFolder(tmp_path / "state", "uid"))
+    with pytest.raises(FileNotFoundError):
+        await volumes.prepare()
+    assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.parametrize(

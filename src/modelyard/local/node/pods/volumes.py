@@ -106,7 +106,9 @@ class Volumes:
             return await self._claimed(ClaimSource(f"{self._pod.meta.name}-{volume.name}"))
         if volume.host_path is not None:
             return _host_path(volume.host_path)
-        folder = private_folder(self._folder.volume(volume.name))
+        folder = self._folder.volume(volume.name)
+        # Not its parents: of a state folder that was removed or moved, no part may come back.
+        folder.mkdir(mode=0o700, exist_ok=True)
         if volume.empty_dir is None:
             write_files(folder, await self._files(volume, sources))
         return folder
