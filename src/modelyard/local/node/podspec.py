@@ -280,6 +280,8 @@ class PodSpec(_Part, frozen=True):
 
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    """Those that `kubectl debug` adds to a pod that runs."""
     volumes: tuple[Volume, ...] = ()
     restart_policy: Literal["Always", "OnFailure", "Never"] = "Always"
     termination_grace_period_seconds: int = 30

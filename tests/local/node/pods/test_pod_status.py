@@ -44,6 +44,14 @@ def _facts(*states: State, policy: str = "Always", inits: tuple[State, ...] = ()
     )
 
 
+def test_containers_for_debugging_say_that_they_do_not_start() -> None:
+    facts = _facts(RUNS)
+    spec = msgspec.structs.replace(facts.spec, ephemeral_containers=(Container("debugger", "busybox"),))
+    (shown,) = pod_status(msgspec.structs.replace(facts, spec=spec), {}, NOW)["ephemeralContainerStatuses"]
+    assert (shown["name"], shown["image"]) == ("debugger", "busybox")
+    assert shown["state"]["waiting"]["message"] == "one machine has no debug containers; use `kubectl exec`"
+
+
 def _view(number: int, state: State) -> ContainerStatus:
     last = FAILED if state == CRASHED else None
     return ContainerStatus(f"c{number}", "image", state, last, started=state == RUNS, ready=state == RUNS)

@@ -26,6 +26,8 @@ _OVERDUE: Final = {
     "reason": "DeadlineExceeded",
     "message": "the pod was active for longer than activeDeadlineSeconds; raise it, or make the pod faster",
 }
+# `kubectl debug` shows it, and would otherwise wait without a word.
+_NOT_DEBUGGED: Final = Waiting("CreateContainerError", "one machine has no debug containers; use `kubectl exec`")
 HOST: Final = "127.0.0.1"
 OVER: Final = frozenset({"Succeeded", "Failed"})
 """The phases that a pod never leaves."""
@@ -63,7 +65,13 @@ def pod_status(facts: PodFacts, before: Json, now: str) -> Json:
         "startTime": before.get("startTime", facts.started),
         **({"initContainerStatuses": inits} if inits else {}),
         "containerStatuses": [_container(status, facts.uid) for status in facts.containers],
+        **_ephemeral(facts),
     }
+
+
+def _ephemeral(facts: PodFacts) -> Json:
+    added = [ContainerStatus(each.name, each.image, _NOT_DEBUGGED) for each in facts.spec.ephemeral_containers]
+    return {"ephemeralContainerStatuses": [_container(status, facts.uid) for status in added]} if added else {}
 
 
 def changed(status: Json, before: Json) -> Json:

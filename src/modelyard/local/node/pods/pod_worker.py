@@ -339,7 +339,7 @@ class PodWorker:
     def _facts(self) -> PodFacts:
         return PodFacts(
             uid=self._uid,
-            spec=self._spec,
+            spec=pod_spec(self._pod),
             address=self._address.shown,
             started=self._first_seen,
             inits=tuple(worker.status for worker in self._inits),
