@@ -90,6 +90,7 @@ async def test_a_daemon_at_all_addresses_has_ipv4_and_joins_with_ipv6_where_that
     [
         "--listen=11434",
         "--listen=mac.local:11434",
+        "--listen=127.0.0.1:99999",
         "--allow=10.0.0.1/8",
         "--memory=much",
         "--drain=soon",

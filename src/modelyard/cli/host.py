@@ -121,12 +121,16 @@ def _state(folder: Path | None) -> Path:
 
 
 def _address(listen: str) -> tuple[str, int]:
-    address, _, port = listen.rpartition(":")
+    address, _, text = listen.rpartition(":")
     try:
-        return str(ip_address(address.strip("[]"))), int(port)
-    except ValueError as error:
+        host, port = str(ip_address(address.strip("[]"))), int(text)
+    except ValueError:
+        host, port = "", -1
+    # The event loop would take a port beyond the last one, and listen at another.
+    if port not in range(2**16):
         example = f"write it as 0.0.0.0:{DEFAULT_PORT}"
-        raise typer.BadParameter(f"--listen: {listen!r} is no address and port; {example}") from error
+        raise typer.BadParameter(f"--listen: {listen!r} is no address and port; {example}")
+    return host, port
 
 
 def _networks(texts: list[str] | None) -> tuple[Network, ...]:
