@@ -45,8 +45,8 @@ def check_room(folder: Path, needed: int) -> None:
         volume = os.statvfs(folder)
     free = volume.f_bavail * volume.f_frsize
     if needed and volume.f_blocks and free < needed + MARGIN:
-        message = f"{needed} bytes are needed and {free} bytes are free in {folder}"
-        raise FetchFailed(Code.NO_SPACE, message, f"enlarge the volume; {MARGIN} bytes are kept free")
+        message = f"{needed + MARGIN} bytes are needed and {free} bytes are free in {folder}"
+        raise FetchFailed(Code.NO_SPACE, message, f"enlarge the volume; {MARGIN} bytes of it are kept free")
 
 
 def sync_folder(folder: Path) -> None:
