@@ -105,6 +105,7 @@ def test_the_command_reads_the_secret_and_shows_no_key() -> None:
     assert key_command(LLAMA) == (
         """API_KEY=$(kubectl -n default get secret keys -o go-template='{{index .data "chat" | base64decode}}')"""
     )
+    assert key_command(LLAMA, " --context=prod").endswith("' --context=prod)")
     assert named_key(LLAMA) == NamedKey("keys", "chat")
 
 

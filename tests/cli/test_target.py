@@ -48,6 +48,7 @@ def test_the_api_server_leads_to_a_service() -> None:
 
 def test_a_shell_needs_a_forwarded_port_unless_the_service_is_on_this_machine() -> None:
     assert shell_address(CHAT, "http://127.96.0.7:8080") == ("http://127.96.0.7:8080/v1", "")
+    assert shell_address(CHAT, "", " --context=prod")[1].endswith(" --context=prod")
     assert shell_address(CHAT, "") == (
         "http://127.0.0.1:8080/v1",
         "kubectl -n default port-forward service/chat 8080:8080",

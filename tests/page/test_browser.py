@@ -156,6 +156,9 @@ async def test_a_download_that_fails_shows_its_reason_as_soon_as_the_status_does
                 break
     assert min(taken) < 2
     await picture("failed")
+    await tab.get_by_text("From a shell").click()
+    commands = await tab.get_by_label("Commands").inner_text()
+    assert all(line.endswith(f" --kubeconfig={yard.folder.kubeconfig}") for line in commands.splitlines())
 
 
 async def test_text_of_servers_cannot_become_markup(tab: Tab, yard: Yard) -> None:

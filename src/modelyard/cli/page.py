@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,6 +13,7 @@ import typer
 
 from modelyard import event_loop
 from modelyard.cli.logging_setup import LogFormat, LogLevel, configure_logging
+from modelyard.cli.on_cluster import Context, Kubeconfig, say
 from modelyard.cli.one_machine import local_services
 from modelyard.cli.place import chosen_place
 from modelyard.cluster.conversation import Ways
@@ -48,16 +48,20 @@ def page(
     listen_fd: Annotated[int | None, typer.Option(hidden=True, help="Used by `modelyard up`.")] = None,
     log_level: LogLevel = "warning",
     log_format: LogFormat = "text",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
     """Show everything in a browser: states, causes, logs, cold starts, and a chat with each model. Ctrl-C ends it.
 
     It uses the kubeconfig of the user who starts it, and listens on loopback. The printed address lets one browser in.
     """
+    if in_cluster and (kubeconfig or context):
+        raise typer.BadParameter("--kubeconfig and --context are not for --in-cluster: users bring their own tokens")
     configure_logging(log_level, log_format)
     token = os.environ.pop(PAGE_TOKEN, "")
     settings = PageSettings(port, namespace, edit, token, listen_fd, _origins(url, in_cluster=in_cluster))
     if not in_cluster:
-        place = chosen_place(None)
+        place = chosen_place(kubeconfig, context)
         settings = msgspec.structs.replace(settings, ways=Ways(local_services(place.kubeconfig), place))
         with explained():
             found = connection(place, os.environ)
@@ -86,5 +90,4 @@ def _origin(url: str) -> str:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    say(f"{line}\n")

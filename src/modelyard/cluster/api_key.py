@@ -76,15 +76,18 @@ async def key_of(client: Client, item: Stored) -> str:
     return _first(item, _decoded(data.get(named.entry, "")))
 
 
-def key_command(item: Stored) -> str:
-    """Return the line of a shell that puts the API key of an object into the variable API_KEY; empty: it has none."""
+def key_command(item: Stored, flags: str = "") -> str:
+    """Return the line of a shell that puts the API key of an object into the variable API_KEY; empty: it has none.
+
+    `flags`: what commands for the cluster end with.
+    """
     named = named_key(item)
     if named is None:
         return ""
     if not named.secret:
         return "read -rs API_KEY"
     template = f"'{{{{index .data \"{named.entry}\" | base64decode}}}}'"
-    return f"API_KEY=$(kubectl -n {item.meta.namespace} get secret {named.secret} -o go-template={template})"
+    return f"API_KEY=$(kubectl -n {item.meta.namespace} get secret {named.secret} -o go-template={template}{flags})"
 
 
 async def read_key(session: Session, where: str) -> str:

@@ -63,8 +63,7 @@ async def ask(session: Session, target: str, question: Question, ways: Ways, tel
             return await _answered(way, question, model, title, tell)
     except (NotAnswering, NotFound, Unavailable) as error:
         hint = f"modelyard explain {item.resource.kind.lower()}/{item.meta.name} -n {item.meta.namespace}"
-        flags = ways.place.flags if ways.place else ""
-        raise NotAnswering(f"{title} does not answer: {error}{_wanted(str(error))}; see `{hint}{flags}`") from None
+        raise NotAnswering(f"{title} does not answer: {error}{_wanted(str(error))}; see `{hint}{ways.flags}`") from None
 
 
 def _wanted(complaint: str) -> str:

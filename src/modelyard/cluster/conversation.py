@@ -54,6 +54,11 @@ class Ways(Struct, frozen=True):
     place: Place | None = None
     """The cluster, for a port that kubectl forwards; None: no kubectl here has the rights of the user."""
 
+    @property
+    def flags(self) -> str:
+        """What commands of the user for this cluster end with; empty: it is not known from where they are run."""
+        return self.place.flags if self.place else ""
+
 
 class Message(Struct, frozen=True):
     """One message of a conversation."""

@@ -60,15 +60,15 @@ def find_target(item: Stored) -> Target | None:
     return None
 
 
-def shell_address(target: Target, origin: str) -> tuple[str, str]:
+def shell_address(target: Target, origin: str, flags: str = "") -> tuple[str, str]:
     """Return the URL of the API from a shell, and the command that has to run for it; empty: none has to.
 
-    An empty origin means that the Service is reached through a port that kubectl forwards.
+    An empty origin means that the Service is reached through a port that kubectl forwards, with these flags.
     """
     if origin:
         return f"{origin}{target.base}", ""
     place = f"service/{target.service.name} {_LOCAL_PORT}:{target.port}"
-    forward = f"kubectl -n {target.service.namespace} port-forward {place}"
+    forward = f"kubectl -n {target.service.namespace} port-forward {place}{flags}"
     return f"{target.scheme}://127.0.0.1:{_LOCAL_PORT}{target.base}", forward
 
 

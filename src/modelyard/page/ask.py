@@ -64,11 +64,11 @@ class AskInfo(Struct, frozen=True, rename="camel"):
 
 async def describe(client: Client, item: Stored, ways: Ways) -> AskInfo:
     """Return the models of an object, and the address to ask it from a shell; NotAnswering: it has none."""
-    target, set_key = target_of(item), key_command(item)
-    place = shell_address(target, "")
+    target, set_key = target_of(item), key_command(item, ways.flags)
+    place = shell_address(target, "", ways.flags)
     try:
         async with reached(client.transport, target, ways) as way:
-            place = shell_address(target, way.origin)
+            place = shell_address(target, way.origin, ways.flags)
             models = (target.model,) if target.model else await list_models(way)
             return AskInfo(models, *place, set_key=set_key)
     except (NotAnswering, KubeError) as error:

@@ -35,8 +35,8 @@ _PODS_WITH_EVENTS: Final = 5
 _MOST_EVENTS: Final = 100
 
 
-async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
-    """Return an object in full; None: there is none of this id."""
+async def look_up(yard: Yard, key: str, *, may_edit: bool, flags: str = "") -> Detail | None:
+    """Return an object in full; None: there is none of this id. `flags`: what commands for the cluster end with."""
     item, row = yard.objects.get(key), yard.rows.get(key)
     if item is None or row is None:
         return None
@@ -49,7 +49,7 @@ async def look_up(yard: Yard, key: str, *, may_edit: bool) -> Detail | None:
     replicas = item.spec.get("replicas", 1) if "replicas" in _fields(item) else None
     return detail.Detail(
         row=row,
-        why=msgspec.structs.replace(why, commands=tuple(dict.fromkeys(commands))),
+        why=msgspec.structs.replace(why, commands=tuple(f"{each}{flags}" for each in dict.fromkeys(commands))),
         instance=instance_of(item),
         uid=item.meta.uid,
         conditions=tuple(item.status.get("conditions") or ()),

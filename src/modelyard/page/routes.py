@@ -244,7 +244,8 @@ class Routes:
 
     async def _object(self, request: web.Request) -> web.Response:
         key = request.query.get("id", "")
-        found = await look_up(request[_SESSION].yard, key, may_edit=self._surface.may_edit)
+        surface = self._surface
+        found = await look_up(request[_SESSION].yard, key, may_edit=surface.may_edit, flags=surface.ways.flags)
         # Not 404: objects are deleted while they are looked at, and browsers take that for an error of the page.
         return _json(found or {"error": str(_no_object(key))})
 

@@ -59,8 +59,10 @@ class Page:
     async def _serve(self, say: Callable[[str], None]) -> None:
         """Run the process to its end."""
         descriptor = self._listener.fileno()
-        words = ("modelyard.local.lifeline", "modelyard", "page", f"--listen-fd={descriptor}")
-        env = {"KUBECONFIG": str(self._kubeconfig), PAGE_TOKEN: self._token}
+        # By a flag: commands that the page shows for a shell name it as well.
+        options = (f"--listen-fd={descriptor}", f"--kubeconfig={self._kubeconfig}")
+        words = ("modelyard.local.lifeline", "modelyard", "page", *options)
+        env = {PAGE_TOKEN: self._token}
         program = Program(
             [sys.executable, "-P", "-m", *words], log=self._log, name="page", env=env, descriptors=(descriptor,)
         )
