@@ -50,6 +50,15 @@ def test_a_folder_that_is_removed_or_moved_is_not_in_place(tmp_path: Path, chang
         assert not folder.is_in_place()
 
 
+def test_a_folder_that_cannot_be_looked_at_is_taken_to_be_in_place(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    with folder.held():
+        shutil.rmtree(folder.path)
+        # An error of the system other than that nothing is there, which root gets as well.
+        folder.path.symlink_to(folder.path)
+        assert folder.is_in_place()
+
+
 def test_hints_name_the_folder_unless_it_is_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert StateFolder(tmp_path / "modelyard").hint("down") == "`modelyard down`"

@@ -114,8 +114,11 @@ class StateFolder:
         """Whether the folder that this process holds is where it was, and neither removed nor moved."""
         try:
             return os.path.samestat(self._lock.stat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            # A disk in trouble, or rights that were taken away: no proof that the folder has gone.
+            return True
 
     def purge(self) -> int:
         """Remove the folder, and return how many bytes its files had. NotOurs when it is none of Modelyard."""
