@@ -119,5 +119,17 @@ def test_an_init_container_that_runs_is_not_ready_and_the_pod_is_not_initialized
     assert [entry["ready"] for entry in status["initContainerStatuses"]] == [False]
 
 
+def test_a_pod_is_as_ready_as_its_sidecars() -> None:
+    facts = _facts(RUNS, inits=(RUNS,))
+    spec = msgspec.structs.replace(facts.spec, init_containers=(Container("i0", restart_policy="Always"),))
+    sidecar = ContainerStatus("i0", "image", RUNS, started=True, unready_because="the readiness probe failed: HTTP 503")
+    status = pod_status(msgspec.structs.replace(facts, spec=spec, inits=(sidecar,)), {}, NOW)
+    ready = next(entry for entry in status["conditions"] if entry["type"] == "Ready")
+    assert (ready["status"], ready["message"]) == (
+        "False",
+        "containers with unready status: [i0]; the readiness probe failed: HTTP 503",
+    )
+
+
 def test_a_signal_is_shown_as_a_shell_would() -> None:
     assert (exit_code(-9), exit_code(-15), exit_code(3)) == (137, 143, 3)

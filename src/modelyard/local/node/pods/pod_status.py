@@ -195,9 +195,11 @@ def _conditions(facts: PodFacts, before: Sequence[Json], now: str) -> list[Json]
 def _truths(facts: PodFacts, old: dict[str, Json]) -> dict[str, tuple[bool, str, str]]:
     """Return for each condition that this node owns whether it holds, and if not, reason and message."""
     over = phase(facts) if phase(facts) in OVER else ""
-    unready = [status.name for status in facts.containers if not status.ready]
+    sidecars = _sidecars(facts)
+    lasting = [*(status for status in facts.inits if status.name in sidecars), *facts.containers]
+    unready = [status.name for status in lasting if not status.ready]
     incomplete = [] if is_initialized(facts) or over == "Succeeded" else _incomplete_inits(facts)
-    because = next((f"; {status.unready_because}" for status in facts.containers if status.unready_because), "")
+    because = next((f"; {status.unready_because}" for status in lasting if status.unready_because), "")
     all_ready = _not_ready("ContainersNotReady", "containers with unready status", unready, over, because)
     gates = [gate.condition_type for gate in facts.spec.readiness_gates]
     closed = [name for name in gates if old.get(name, {}).get("status") != "True"]
