@@ -78,6 +78,9 @@ def _laughs() -> bytes:
         (b"# nothing", "holds no manifest; write one into it, or name another file after -f"),
         (b"just text", "is not a Kubernetes object: it has no apiVersion; add it"),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {}", "has no metadata.name; add it"),
+        (b"apiVersion: 1\nkind: Pod", "gives apiVersion the value 1, which is no text; write it in quotes"),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: no}", "gives metadata.name the value False, which is no text"),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: 1}", "gives metadata.namespace the value 1"),
     ],
 )
 def test_what_is_no_object_is_refused_with_its_place(tmp_path: Path, content: bytes, complaint: str):

@@ -182,9 +182,17 @@ def _place(error: Exception) -> str:
 
 def _checked(origin: str, body: Any) -> Document:
     for field in ("apiVersion", "kind"):
-        if not isinstance(body, dict) or not isinstance(body.get(field), str):
+        if not isinstance(body, dict) or field not in body:
             raise BadManifest(f"{origin} is not a Kubernetes object: it has no {field}; add it")
+        _expect_text(origin, field, body[field])
     meta = body.get("metadata")
-    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+    if not isinstance(meta, dict) or "name" not in meta:
         raise BadManifest(f"{origin} has no metadata.name; add it")
+    for field in ("name", "namespace"):
+        _expect_text(origin, f"metadata.{field}", meta.get(field, ""))
     return Document(origin, body)
+
+
+def _expect_text(origin: str, field: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise BadManifest(f"{origin} gives {field} the value {value!r}, which is no text; write it in quotes")
