@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -75,6 +76,13 @@ async def test_a_stream_arrives_whole_and_is_the_same_as_the_answer_in_one_piece
 async def test_only_ready_models_are_listed_for_clients(daemon: Daemon) -> None:
     listed = await daemon.call("GET", "/v1/models", token="")
     assert [(model["id"], model["object"]) for model in listed.body["data"]] == [(YARD, "model")]
+
+
+async def test_one_model_is_told_to_clients_by_its_encoded_id(daemon: Daemon) -> None:
+    one = await daemon.call("GET", f"/v1/models/{quote(YARD, safe='')}", token="")
+    listed = await daemon.call("GET", "/v1/models", token="")
+    assert one.body == listed.body["data"][0]
+    assert (await daemon.call("GET", "/v1/models/none", token="")).code == (404, "model_not_found")
 
 
 async def test_the_same_request_again_changes_nothing(daemon: Daemon) -> None:

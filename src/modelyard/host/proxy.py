@@ -70,7 +70,7 @@ class Proxy:
         name = _named_model(body)
         worker = self._models.called(name)
         if worker.state is not State.READY:
-            raise _not_ready(worker)
+            raise not_ready(worker)
         with worker.serving_one():
             return await self._pass_on(request, _for_engine(body, name, worker.id), worker, began)
 
@@ -86,7 +86,13 @@ class Proxy:
                 asyncio.get_running_loop().call_soon(self._metrics.answered, worker.id, answer.status, seconds)
                 return await _relay(request, answer, worker.liveness)
         except (aiohttp.ClientError, HttpProcessingError) as error:
-            raise _not_ready(worker) from error
+            raise not_ready(worker) from error
+
+
+def not_ready(worker: ModelWorker) -> Refusal:
+    """Return the refusal of a request to a model that is here and does not serve."""
+    message = f"{worker.id} is {worker.state}; try again in a moment"
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, Code.NOT_READY, message, _RETRY_SECONDS)
 
 
 async def _relay(request: web.Request, answer: EngineAnswer, liveness: Liveness) -> web.StreamResponse:
@@ -136,8 +142,3 @@ def _named_model(body: bytes) -> str:
     if not model:
         raise bad_request("the body names no model; set its field model to an id of GET /v1/models")
     return model
-
-
-def _not_ready(worker: ModelWorker) -> Refusal:
-    message = f"{worker.id} is {worker.state}; try again in a moment"
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, Code.NOT_READY, message, _RETRY_SECONDS)

@@ -17,6 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from modelyard import __version__
 from modelyard.host.access import TokenUnreadable
 from modelyard.host.load_request import decode_request
+from modelyard.host.proxy import not_ready
 from modelyard.host.refusals import Refusal, bad_request
 from modelyard.host.wire import Code, ErrorBody, HostEntry, ModelList, Problem, State
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from modelyard.host.access import Access
     from modelyard.host.memory import MemoryLedger, Pressure
     from modelyard.host.metrics import HostMetrics
+    from modelyard.host.model_worker import ModelWorker
     from modelyard.host.models import Models
     from modelyard.host.proxy import Proxy
 
@@ -69,6 +71,7 @@ class Routes:
                 web.get("/admin/models/{model:.+}", self._list),
                 web.delete("/admin/models/{model:.+}", self._unload),
                 web.get("/v1/models", self._served),
+                web.get("/v1/models/{model:.+}", self._served_one),
                 web.route("*", "/v1/{rest:.+}", self._proxy.handle),
             ]
         )
@@ -112,11 +115,13 @@ class Routes:
 
     async def _served(self, _: web.Request) -> web.Response:
         ready = [worker for worker in self._models if worker.state is State.READY]
-        data = [
-            {"id": worker.id, "object": "model", "created": _moment(worker.loaded_at), "owned_by": "modelyard"}
-            for worker in ready
-        ]
-        return _json({"object": "list", "data": data})
+        return _json({"object": "list", "data": [_as_openai(worker) for worker in ready]})
+
+    async def _served_one(self, request: web.Request) -> web.Response:
+        worker = self._models.called(_asked_model(request))
+        if worker.state is not State.READY:
+            raise not_ready(worker)
+        return _json(_as_openai(worker))
 
 
 @web.middleware
@@ -138,8 +143,9 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, problem)
 
 
-def _moment(loaded_at: str) -> int:
-    return int(datetime.fromisoformat(loaded_at).timestamp())
+def _as_openai(worker: ModelWorker) -> dict[str, Any]:
+    created = int(datetime.fromisoformat(worker.loaded_at).timestamp())
+    return {"id": worker.id, "object": "model", "created": created, "owned_by": "modelyard"}
 
 
 def _asked_model(request: web.Request) -> str:
