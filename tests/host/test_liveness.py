@@ -77,6 +77,13 @@ def test_an_engine_that_says_that_it_is_not_well_is_believed_the_third_time() ->
     assert watched.lasts(500, is_busy=True) == 30
 
 
+def test_a_daemon_that_was_stopped_itself_blames_no_engine() -> None:
+    watched = Watched()
+    watched.now += 3600
+    assert not watched.liveness.is_dead(SILENT, is_busy=False)
+    assert watched.lasts(200) == 3600
+
+
 async def test_an_engine_that_hangs_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_worker, "EVERY_SECONDS", 0.05)
     monkeypatch.setattr("modelyard.host.liveness.IDLE_SECONDS", 0.2)

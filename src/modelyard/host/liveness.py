@@ -19,7 +19,7 @@ IDLE_SECONDS: Final = 30.0
 """How long an engine may be silent while nothing is asked of it."""
 BUSY_SECONDS: Final = 300.0
 """How long it may be while it has requests: some think for minutes about a long prompt, and send nothing."""
-_BAD_IN_A_ROW: Final = 3
+_IN_A_ROW: Final = 3
 
 
 class Liveness:
@@ -28,7 +28,7 @@ class Liveness:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._heard = self._idle_since = clock()
-        self._bad = 0
+        self._failed = self._bad = 0
 
     def heard(self) -> None:
         """Note that it has sent something to a client."""
@@ -42,9 +42,14 @@ class Liveness:
         """Take the status of an answer to a health check, 0 for none, and return whether the engine is to be ended."""
         if health == HTTPStatus.OK:
             self.heard()
-            self._bad = 0
+            self._failed = self._bad = 0
             return False
+        self._failed += 1
         self._bad += health > 0
+        # Never by one alone: it may have timed out because the daemon itself was stopped for a while.
+        return self._failed >= _IN_A_ROW and (self._bad >= _IN_A_ROW or self._is_silent(is_busy=is_busy))
+
+    def _is_silent(self, *, is_busy: bool) -> bool:
         now = self._clock()
         is_idle_long = not is_busy and now - max(self._heard, self._idle_since) >= IDLE_SECONDS
-        return self._bad >= _BAD_IN_A_ROW or is_idle_long or now - self._heard >= BUSY_SECONDS
+        return is_idle_long or now - self._heard >= BUSY_SECONDS
