@@ -145,7 +145,7 @@ async def test_every_page_names_its_icon_so_that_browsers_ask_for_no_other(visit
 
 
 async def test_what_is_asked_for_in_vain_says_so(visitor: Visitor) -> None:
-    assert await visitor.json("/api/object?id=Model/a/none") == {"error": "there is no object Model/a/none"}
+    assert await visitor.json("/api/object?id=Model/a/none") == {"error": "It does not exist (any more)."}
     assert await visitor.get("/api/log?namespace=kube-system&pod=etcd&container=etcd") == (
         200,
         b"there is no such pod of an object of Modelyard\n",
@@ -294,6 +294,8 @@ async def test_in_a_cluster_each_user_sees_what_the_own_token_shows(
             assert key in await reader.until(lambda rows: key in rows)
             told = await reader.json("/api/settings")
             assert told["user"] == f"system:serviceaccount:{namespace}:reader"
+            for kind, said in {"Model": "It does not exist", "MCP": "Whether it exists cannot be seen"}.items():
+                assert (await reader.json(f"/api/object?id={kind}/{namespace}/none"))["error"].startswith(said)
             shown = await reader.json(f"/api/object?id={key}")
             assert shown["why"]["commands"] == ["modelyard doctor", f"kubectl describe {MODELS} first -n {namespace}"]
             events = "events.events.k8s.io"

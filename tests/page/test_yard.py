@@ -64,6 +64,7 @@ def test_credentials_that_are_not_accepted_are_told_with_the_remedy() -> None:
 )
 def test_what_may_not_be_looked_at_may_exist(error: KubeError | None, sees: bool) -> None:
     assert yard(error).sees("Model/default/tiny") is sees
+    assert yard(error).sees("Nothing/of/ours")
 
 
 def test_what_can_be_followed_again_is_no_trouble() -> None:

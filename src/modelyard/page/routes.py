@@ -64,6 +64,8 @@ _ASSETS: Final = {
 """The files of the page. They are small, and a path that is not in here leads nowhere."""
 _FOR_PEOPLE: Final = frozenset({"/", "/login"})
 """What browsers open as a page. There, an error is not JSON."""
+_ABSENT: Final = "It does not exist (any more)."
+_UNSEEN: Final = "Whether it exists cannot be seen; the top of the page says why."
 _NOTE: Final = b"<!-- note -->"
 """Where a page without a session says why."""
 _SESSION: Final = web.RequestKey("session", Session)
@@ -244,10 +246,10 @@ class Routes:
 
     async def _object(self, request: web.Request) -> web.Response:
         key = request.query.get("id", "")
-        surface = self._surface
-        found = await look_up(request[_SESSION].yard, key, may_edit=surface.may_edit, flags=surface.ways.flags)
+        yard, surface = request[_SESSION].yard, self._surface
+        found = await look_up(yard, key, may_edit=surface.may_edit, flags=surface.ways.flags)
         # Not 404: objects are deleted while they are looked at, and browsers take that for an error of the page.
-        return _json(found or {"error": str(_no_object(key))})
+        return _json(found or {"error": _ABSENT if yard.sees(key) else _UNSEEN})
 
     async def _starts(self, request: web.Request) -> web.Response:
         yard = request[_SESSION].yard

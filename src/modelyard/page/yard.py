@@ -156,8 +156,8 @@ class Yard:
 
     def sees(self, key: str) -> bool:
         """Return whether an object is known, or known not to be there."""
-        resource = _RESOURCES[key.partition("/")[0]]
-        error = self._troubles.get(resource, _FAULT)
+        kind = key.partition("/")[0]
+        error = self._troubles.get(_RESOURCES[kind], _FAULT) if kind in _RESOURCES else None
         return key in self.objects or error is None or isinstance(error, NotFound)
 
     def troubles(self) -> list[str]:

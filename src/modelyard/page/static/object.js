@@ -90,8 +90,7 @@ export class ObjectView {
 
   // What was shown stays: an object that has just been deleted is still read about.
   fail(words) {
-    if (!this.yard.synced) this.complain("Reading the cluster");
-    else this.complain(this.yard.rows.has(this.id) ? words : "It does not exist (any more).");
+    this.complain(this.yard.synced ? words : "Reading the cluster");
   }
 
   complain(words) {
