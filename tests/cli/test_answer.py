@@ -36,6 +36,25 @@ def test_a_server_that_counts_its_tokens_is_believed() -> None:
     assert meter.figures() == Figures(first_token_seconds=1.0, seconds=2.0, tokens=9, tokens_per_second=8.0)
 
 
+@pytest.mark.parametrize(
+    ("timings", "speed"),
+    [
+        ({"predicted_per_second": 1100.5}, 1100.5),
+        ({"predicted_per_second": 10**6}, 50000.0),
+        ({"predicted_per_second": "fast"}, 50000.0),
+        ([], 50000.0),
+        (None, 50000.0),
+    ],
+)
+def test_pieces_that_arrive_together_are_not_faster_than_they_were_made(timings: Any, speed: float) -> None:
+    meter = Meter()
+    meter.add(event("a"), 1.0)
+    meter.add(event("b"), 1.0001)
+    last = {"choices": [], "usage": {"completion_tokens": 6}, "timings": timings}
+    meter.add(b"data: " + json.dumps(last).encode(), 1.0001)
+    assert meter.figures().tokens_per_second == speed
+
+
 def test_thoughts_are_no_text_but_count_as_tokens() -> None:
     meter = Meter()
     assert meter.add(b'data: {"model": "yard", "choices": [{"delta": {"reasoning_content": "hm"}}]}', 1.0) == Piece(

@@ -6,6 +6,7 @@ the page.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -52,6 +53,7 @@ class Meter:
         self._first: float | None = None
         self._last = 0.0
         self._pieces = self._counted = 0
+        self._made_per_second = math.inf
 
     def add(self, line: bytes, at: float) -> Piece | None:
         """Return what one line of the stream adds; None: nothing. NotAnswering: the model broke off."""
@@ -60,6 +62,7 @@ class Meter:
             raise NotAnswering(f"the model broke off: {_words(error)}")
         self.model = str(event.get("model") or self.model)
         self._counted = int((event.get("usage") or {}).get("completion_tokens") or self._counted)
+        self._made_per_second = _speed(event.get("timings")) or self._made_per_second
         deltas = [_delta(choice) for choice in event.get("choices") or ()]
         piece = Piece(_joined(deltas, "content"), _joined(deltas, "reasoning_content"))
         if piece == Piece():
@@ -78,6 +81,8 @@ class Meter:
         tokens, lasted = self._counted or self._pieces, self._last - self._first
         # The first token comes at the beginning of the time that is measured.
         speed = (tokens - 1) / lasted if tokens > 1 and lasted > 0 else 0.0
+        # Pieces that arrive together would look faster than any server makes them.
+        speed = min(speed, self._made_per_second)
         return Figures(round(self._first, 3), round(self._last, 3), tokens, round(speed, 1))
 
 
@@ -104,6 +109,12 @@ def _event(line: bytes) -> Json:
         return msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.MsgspecError:
         return {}
+
+
+def _speed(timings: Any) -> float:
+    """Return how many tokens a second llama.cpp says that it made; 0: it does not say."""
+    told = timings.get("predicted_per_second") if isinstance(timings, dict) else None
+    return float(told) if isinstance(told, int | float) and told > 0 else 0.0
 
 
 def _delta(choice: Any) -> Json:
