@@ -39,7 +39,7 @@ class GatewaySpec(Struct, frozen=True, rename="camel"):
     replicas: Annotated[
         int, Meta(description="How many pods. With hpa enabled: how many to start with.", ge=1, le=100)
     ] = 1
-    image: Annotated[Image, Meta(description="The container image.", min_length=1)] = IMAGE
+    image: Annotated[Image, Meta(description="The container image. Empty: the default.")] = IMAGE
     environment: Annotated[
         Literal["development", "staging", "production"], Meta(description="How much the gateway logs.")
     ] = "production"

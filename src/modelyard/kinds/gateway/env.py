@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from modelyard.kinds.gateway.api import IMAGE
 from modelyard.kinds.gateway.mcp_servers import polling, servers_variable
 from modelyard.kinds.shared import pods
 
@@ -98,7 +99,7 @@ def _mcp(spec: GatewaySpec, servers: tuple[str, ...]) -> dict[str, str]:
         **_switch("MCP", on=True),
         "MCP_EXPOSE": str(block.expose).lower(),
         "MCP_TOOL_MODE": block.tool_mode,
-        "MCP_SERVERS": servers_variable(spec.image, servers),
+        "MCP_SERVERS": servers_variable(spec.image or IMAGE, servers),
         "MCP_CLIENT_TIMEOUT": block.timeouts.client,
         "MCP_DIAL_TIMEOUT": block.timeouts.dial,
         "MCP_TLS_HANDSHAKE_TIMEOUT": block.timeouts.tls_handshake,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelyard.core.quantities import quantity
 from modelyard.kinds.gateway import config
+from modelyard.kinds.gateway.api import IMAGE
 from modelyard.kinds.gateway.env import (
     CA_FILE,
     POLICY_FOLDER,
@@ -57,7 +58,7 @@ def container(spec: GatewaySpec, decision: GatewayDecision) -> Json:
     """Return the container of the gateway."""
     body = {
         "name": "inference-gateway",
-        "image": spec.image,
+        "image": spec.image or IMAGE,
         "env": environment(spec, decision.mcp_servers, decision.providers),
         "ports": _ports(spec),
         "resources": resources(spec.resources),
