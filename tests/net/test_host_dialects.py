@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -76,6 +77,24 @@ async def test_ollama_pulls_a_model_that_it_does_not_have():
 
     assert (await loaded(answer, Protocol.OLLAMA)).ok
     assert server.asked == [PIN, ("POST /api/pull", {"model": "org/chat", "stream": False}), PIN]
+
+
+async def test_ollama_unloads_a_model_while_it_pulls_another():
+    server, unloaded = Recorded(api_pull={"status": "success"}), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/api/pull":
+            await unloaded.wait()
+        return await server(request)
+
+    async with serving(answer) as port, asyncio.timeout(60):
+        asking, address = hosts(), at(port, protocol=Protocol.OLLAMA)
+        loading = asyncio.create_task(asking.load(LoadModel(address, "org/chat", "default/chat")))
+        while PIN not in server.asked:
+            await asyncio.sleep(0.01)
+        assert (await asking.unload(UnloadModel(address, "other", "default/other"))).ok
+        unloaded.set()
+        assert not (await loading).ok
 
 
 async def test_ollama_keeps_a_model_of_embeddings_in_memory_by_the_path_that_it_has():

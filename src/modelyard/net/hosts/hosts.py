@@ -27,7 +27,7 @@ from modelyard.core.reasons import Reason
 from modelyard.net.addresses import allowed
 from modelyard.net.hosts import inferenced, llamacpp, ollama
 from modelyard.net.hosts.http import HostHttp
-from modelyard.net.hosts.verdicts import HostFailed, failed, trouble
+from modelyard.net.hosts.verdicts import MISSING, HostFailed, failed, trouble
 from modelyard.net.http_exchange import ExchangeFailed, NoAnswer
 from modelyard.net.ssrf_guard import NotAllowed, Place, guarded_session
 from modelyard.net.tls_trust import NoCertificate, authority_context
@@ -62,13 +62,15 @@ class Dialect(Struct, frozen=True):
     probe: Callable[[HostHttp], Awaitable[HostReport]]
     load: Callable[[HostHttp, LoadModel], Awaitable[Answer]]
     unload: Callable[[HostHttp, UnloadModel], Awaitable[Answer]]
+    fetch: Callable[[HostHttp, LoadModel], Awaitable[Answer]] | None = None
+    """How a host is asked for a model that is `MISSING` there; None: that is part of a load."""
     load_seconds: float = CALL_SECONDS
-    """How long a load may take to be accepted."""
+    """How long a load, or a fetch, may take to be accepted."""
 
 
 DIALECTS: Final = {
     Protocol.INFERENCED: Dialect(inferenced.probe, inferenced.load, inferenced.unload),
-    Protocol.OLLAMA: Dialect(ollama.probe, ollama.load, ollama.unload, load_seconds=1800.0),
+    Protocol.OLLAMA: Dialect(ollama.probe, ollama.load, ollama.unload, ollama.fetch, load_seconds=1800.0),
     Protocol.LLAMACPP: Dialect(llamacpp.probe, llamacpp.load, llamacpp.unload),
 }
 
@@ -95,9 +97,15 @@ class Hosts:
         return await self._attempt(check.host, PROBE_SECONDS, lambda http: self._report(check.host, http))
 
     async def load(self, call: LoadModel) -> Answer:
-        """Have a host load a model."""
+        """Have a host load a model, and fetch it before if that is a step of its own."""
         dialect = DIALECTS[call.host.protocol]
-        return await self._change(call.host, dialect.load_seconds, lambda http: dialect.load(http, call))
+        seconds, fetch = dialect.load_seconds, dialect.fetch
+        answer = await self._change(call.host, seconds, lambda http: dialect.load(http, call))
+        if fetch is None or not answer.value.get(MISSING):
+            return answer
+        # Beside other changes: it takes no memory, and the unload of another model must not wait for half an hour.
+        fetched = await self._attempt(call.host, seconds, lambda http: fetch(http, call))
+        return await self._change(call.host, seconds, lambda http: dialect.load(http, call)) if fetched.ok else fetched
 
     async def unload(self, call: UnloadModel) -> Answer:
         """Have a host unload a model."""

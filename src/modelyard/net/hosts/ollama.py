@@ -1,6 +1,6 @@
 """The dialect `ollama`: models are pinned in memory, because Ollama drops idle ones after minutes.
 
-Ollama answers a pull when it is over, and gives it up when the connection ends. So a load is one long request.
+Ollama answers a pull when it is over, and gives it up when the connection ends. So that is one long request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from modelyard.core.hosts import HostedModel, HostReport
 from modelyard.core.reasons import Reason
 from modelyard.core.text import clean
 from modelyard.net.hosts.listing import by_id, entries, hosted, is_listing
-from modelyard.net.hosts.verdicts import ACCEPTED, HostFailed, load_verdict, unexpected, unload_verdict
+from modelyard.net.hosts.verdicts import MISSING, HostFailed, load_verdict, unexpected, unload_verdict
 
 if TYPE_CHECKING:
     from modelyard.core.checks import Answer
@@ -42,29 +42,25 @@ async def probe(http: HostHttp) -> HostReport:
 
 
 async def load(http: HostHttp, call: LoadModel) -> Answer:
-    """Have a model loaded until further notice, and pulled before that if the host does not have it.
+    """Have a model loaded until further notice. One that the host does not have is `MISSING`."""
+    said = await _keep(http, call.model, _FOR_EVER)
+    if said.status == 400 and _NO_TEXT in said.message:
+        said = await http.send("POST", "/api/embed", {"model": call.model, "input": "", "keep_alive": _FOR_EVER})
+    verdict = load_verdict(said)
+    return replace(verdict, value={MISSING: True}) if said.status == 404 else verdict
+
+
+async def fetch(http: HostHttp, call: LoadModel) -> Answer:
+    """Have a model pulled that the host does not have.
 
     Only then: a model that was made on the host is in no registry, and a host may have no way to one.
     """
-    said = await _pin(http, call.model)
-    if said.status == 404:
-        pulled = await http.send("POST", "/api/pull", {"model": call.model, "stream": False})
-        if pulled.status not in ACCEPTED:
-            return load_verdict(pulled)
-        said = await _pin(http, call.model)
-    return load_verdict(said)
+    return load_verdict(await http.send("POST", "/api/pull", {"model": call.model, "stream": False}))
 
 
 async def unload(http: HostHttp, call: UnloadModel) -> Answer:
     """Have a model unloaded. It stays on the disk of the host."""
     return unload_verdict(await _keep(http, call.model, _NOW))
-
-
-async def _pin(http: HostHttp, model: str) -> Said:
-    said = await _keep(http, model, _FOR_EVER)
-    if said.status == 400 and _NO_TEXT in said.message:
-        return await http.send("POST", "/api/embed", {"model": model, "input": "", "keep_alive": _FOR_EVER})
-    return said
 
 
 async def _keep(http: HostHttp, model: str, keep_alive: int) -> Said:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from modelyard.net.hosts.http import Said
 
 ACCEPTED: Final = frozenset({200, 201, 202, 204})
+MISSING: Final = "missing"
+"""In the value of an answer to a load: the host does not have the model, and can fetch it."""
 _NOT_THERE: Final = ("not running", "not loaded", "not found")
 _CHECK_ENDPOINT: Final = "check spec.endpoint and spec.protocol of the InferenceHost"
 _LET_IN: Final = "check spec.auth, and that the host accepts requests from the nodes of the cluster"
