@@ -9,6 +9,7 @@ import pytest
 from modelyard.cluster.rows import NOT_OBSERVED, row
 from modelyard.core.objects import Stored
 from modelyard.kinds import ALL
+from modelyard.kinds.inferencemodel import INFERENCE_MODEL
 from modelyard.kinds.inferenceservice import INFERENCE_SERVICE
 from modelyard.kinds.mcp import MCP
 from modelyard.kinds.modeldeployment import MODEL_DEPLOYMENT
@@ -45,6 +46,7 @@ def test_a_status_of_no_or_an_older_generation_is_not_taken_for_this_one(status:
         (INFERENCE_SERVICE, {"readyReplicas": 1, "replicas": 3, "desiredReplicas": 2}, "1/2"),
         (INFERENCE_SERVICE, {"readyReplicas": 0, "replicas": 0, "desiredReplicas": 0}, "0/0"),
         (MODEL_DEPLOYMENT, {"readyPods": 2, "replicas": 2}, "2/2"),
+        (INFERENCE_MODEL, {"readyReplicas": 0, "replicas": 0}, "0/1"),
         (ZERFOO_INFERENCE_SERVICE, {"tracks": [{"readyReplicas": 2, "replicas": 2}, {"replicas": 1}]}, "2/3"),
     ],
 )

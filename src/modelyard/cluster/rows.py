@@ -34,6 +34,8 @@ _COUNTS: Final = (
     ("readyPods", ("replicas",)),
 )
 """Where kinds count their pods or hosts: those that are ready, and how many there should be."""
+_PLACED: Final = frozenset({"InferenceModel"})
+"""The kinds whose `status.replicas` counts what has a place already, and not what there should be."""
 
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -120,8 +122,8 @@ def _counts(item: Stored, status: Json) -> tuple[int | None, int | None]:
         return _sum(tracks, "readyReplicas"), _sum(tracks, "replicas")
     for done, wanted in _COUNTS:
         if done in status:
-            asked = next((status[name] for name in wanted if name in status), item.spec.get("replicas", 1))
-            return _number(status[done]), _number(asked)
+            told = () if item.resource.kind in _PLACED else (status[name] for name in wanted if name in status)
+            return _number(status[done]), _number(next(iter(told), item.spec.get("replicas", 1)))
     return None, None
 
 
