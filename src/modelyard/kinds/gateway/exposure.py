@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,6 +10,9 @@ from modelyard.core.pod_fields import Annotations, HostName, ObjectName
 
 Host = Annotated[HostName, Meta(min_length=1)]
 Issuer = Annotated[str, Meta(max_length=253)]
+
+INGRESS_CLASS: Final = "nginx"
+GATEWAY_CLASS: Final = "envoy"
 
 
 class ServiceBlock(Struct, frozen=True, rename="camel"):
@@ -63,7 +66,7 @@ class IngressBlock(Struct, frozen=True, rename="camel"):
 
     enabled: Annotated[bool, Meta(description="Whether there is one.")] = False
     host: Annotated[HostName, Meta(description="A host name for all paths, in place of hosts.")] = ""
-    class_name: Annotated[ObjectName, Meta(description="Its class.", min_length=1)] = "nginx"
+    class_name: Annotated[ObjectName, Meta(description="Its class. Empty: the default.")] = INGRESS_CLASS
     annotations: Annotated[Annotations, Meta(description="Its annotations. They win over ours.", max_length=64)] = {}
     hosts: Annotated[tuple[IngressHost, ...], Meta(description="Host names and their paths.", max_length=64)] = ()
     tls: Annotated[IngressTls | None, Meta(description="HTTPS at the Ingress. Left out: plain HTTP.")] = None
@@ -91,7 +94,7 @@ class RouteTls(Struct, frozen=True, rename="camel"):
 class ApiGateway(Struct, frozen=True, rename="camel"):
     """The Gateway of the Gateway API that the route attaches to."""
 
-    gateway_class_name: Annotated[ObjectName, Meta(description="Its class.", min_length=1)] = "envoy"
+    gateway_class_name: Annotated[ObjectName, Meta(description="Its class. Empty: the default.")] = GATEWAY_CLASS
     parent_refs: Annotated[
         tuple[ParentRef, ...], Meta(description="Existing ones to attach to; then none is created.", max_length=32)
     ] = ()

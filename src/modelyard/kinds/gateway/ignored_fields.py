@@ -47,7 +47,7 @@ def _of_parent(block: GatewayApi) -> list[str]:
         return []
     asked, default = block.gateway, ApiGateway()
     found = {
-        "gatewayClassName": asked.gateway_class_name != default.gateway_class_name,
+        "gatewayClassName": asked.gateway_class_name not in ("", default.gateway_class_name),
         "tls.issuer": bool(asked.tls.issuer),
         "tls.secretName": bool(asked.tls.secret_name),
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from modelyard.core.resources import INGRESS
-from modelyard.kinds.gateway.exposure import IngressHost, IngressPath
+from modelyard.kinds.gateway.exposure import INGRESS_CLASS, IngressHost, IngressPath
 from modelyard.kinds.gateway.naming import child_labels
 from modelyard.kinds.shared import workloads
 from modelyard.kinds.shared.pods import without_empty
@@ -31,7 +31,7 @@ def ingress(spec: GatewaySpec, name: str) -> tuple[Child, ...]:
     if not block.enabled:
         return ()
     body = {
-        "ingressClassName": block.class_name,
+        "ingressClassName": block.class_name or INGRESS_CLASS,
         "rules": [_rule(host, name) for host in hosts(spec)],
         "tls": _tls_entries(spec, name),
     }
@@ -72,7 +72,7 @@ def _tls_entries(spec: GatewaySpec, name: str) -> list[Json]:
 def _annotations(spec: GatewaySpec) -> dict[str, str]:
     block = spec.ingress
     issuer = {ISSUER: block.tls.issuer} if has_tls(spec) and block.tls and block.tls.issuer else {}
-    return {**issuer, **(_nginx(spec) if block.class_name == _NGINX else {}), **block.annotations}
+    return {**issuer, **(_nginx(spec) if (block.class_name or INGRESS_CLASS) == _NGINX else {}), **block.annotations}
 
 
 def _nginx(spec: GatewaySpec) -> dict[str, str]:

@@ -14,7 +14,7 @@ from modelyard.core.conditions import Problem
 from modelyard.core.reasons import Reason
 from modelyard.core.resources import API_GATEWAY
 from modelyard.kinds.contract import Owned
-from modelyard.kinds.gateway.exposure import ParentRef
+from modelyard.kinds.gateway.exposure import GATEWAY_CLASS, ParentRef
 from modelyard.kinds.gateway.ingress import ISSUER
 from modelyard.kinds.gateway.naming import child_labels, service_port
 from modelyard.kinds.shared import http_route, workloads
@@ -73,7 +73,7 @@ def _api_gateway(spec: GatewaySpec, name: str) -> Child:
     block = spec.gateway_api.gateway
     names = spec.gateway_api.http_route.hostnames or ("",)
     listeners = [_listener(spec, name, host, number) for number, host in enumerate(names, start=1)]
-    body = {"spec": {"gatewayClassName": block.gateway_class_name, "listeners": listeners}}
+    body = {"spec": {"gatewayClassName": block.gateway_class_name or GATEWAY_CLASS, "listeners": listeners}}
     child = workloads.child(API_GATEWAY, name, child_labels(name), body)
     if has_tls(spec) and block.tls.issuer:
         child.body["metadata"]["annotations"] = {ISSUER: block.tls.issuer}
