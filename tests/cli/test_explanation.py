@@ -108,6 +108,12 @@ def test_a_container_that_keeps_exiting_is_a_cause_and_its_log_is_next() -> None
     assert told.logs == (log,)
 
 
+def test_the_log_of_a_run_that_has_just_ended_is_not_lost_with_the_next_start() -> None:
+    just_ended = container(restartCount=3, state={"terminated": {"exitCode": 1}})
+    told = explain(Facts(owner("CrashLoop"), pods=(pod(just_ended),)))
+    assert told.next[0] == "kubectl logs --previous -c server chat-0 -n team"
+
+
 def test_a_pod_that_no_node_can_run_is_described_next() -> None:
     told = explain(Facts(owner("Unschedulable"), pods=(pod(phase="Pending", conditions=[UNSCHEDULED]),)))
     assert told.causes[0].message.startswith("no node can run a pod: Insufficient cpu")

@@ -20,6 +20,9 @@ class Failed(Struct, frozen=True):
     pod: Stored
     name: str
     was_started_again: bool
+    """Whether the run that failed is the previous one by now, and not the last."""
+    has_previous: bool
+    """Whether there is a log of a previous run, which a further start does not replace by an empty one."""
 
 
 def statuses(pod: Stored) -> list[Json]:
@@ -35,4 +38,5 @@ def failed(pods: Iterable[Stored]) -> Iterator[Failed]:
             state = status.get("state", {})
             ended = state.get("terminated") or status.get("lastState", {}).get("terminated") or {}
             if ended.get("exitCode") and not status.get("ready"):
-                yield Failed(pod, str(status.get("name", "")), "terminated" not in state)
+                again = "terminated" not in state
+                yield Failed(pod, str(status.get("name", "")), again, again or status.get("restartCount", 0) > 0)

@@ -68,7 +68,7 @@ def _of_pod(pod: Stored) -> Iterator[str]:
     crashed = [*containers.failed([pod])] if problem.reason in _CRASHED else []
     for each in crashed:
         # Of one container: kubectl ends at the first that has no previous run, as those that fetch weights have none.
-        yield f"kubectl logs {'--previous ' if each.was_started_again else ''}-c {each.name} {where}"
+        yield f"kubectl logs {'--previous ' if each.has_previous else ''}-c {each.name} {where}"
     if not crashed:
         yield f"kubectl describe pod {where}"
 
