@@ -177,7 +177,8 @@ async def test_a_router_that_knows_many_models_is_asked_for_those_that_are_loade
     assert answer.value["models"] == ({"id": "z.gguf"},)
 
 
-@pytest.mark.parametrize("protocol", [Protocol.OLLAMA, Protocol.LLAMACPP])
-async def test_another_server_is_not_taken_for_the_one_that_was_named(protocol: Protocol):
-    assert (await probed(replying(status=404), protocol)).reason is Reason.BAD_ANSWER
+@pytest.mark.parametrize(("protocol", "path"), [(Protocol.OLLAMA, "/api/version"), (Protocol.LLAMACPP, "/health")])
+async def test_another_server_is_not_taken_for_the_one_that_was_named(protocol: Protocol, path: str):
+    none = await probed(replying(status=404), protocol)
+    assert (none.reason, f"answered {path} with HTTP 404" in none.message) == (Reason.BAD_ANSWER, True)
     assert (await probed(replying(text='{"hello": 1}'), protocol)).reason is Reason.BAD_ANSWER

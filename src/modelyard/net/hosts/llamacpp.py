@@ -22,7 +22,9 @@ _ON_DISK = "unloaded"
 async def probe(http: HostHttp) -> HostReport:
     """Return the models that are loaded or on their way. The router does not say how much memory there is."""
     health = await http.send("GET", "/health")
-    said = await http.send("GET", _MODELS) if health.status == 200 else health
+    if health.status != 200:
+        raise HostFailed(unexpected(health, "/health"))
+    said = await http.send("GET", _MODELS)
     if said.status != 200:
         raise HostFailed(unexpected(said, _MODELS))
     if not is_listing(said.body):

@@ -30,7 +30,9 @@ _NO_TEXT = "does not support generate"
 async def probe(http: HostHttp) -> HostReport:
     """Return the models in memory. Ollama does not say how much memory there is."""
     version = await http.send("GET", "/api/version")
-    said = await http.send("GET", _RUNNING) if version.status == 200 else version
+    if version.status != 200:
+        raise HostFailed(unexpected(version, "/api/version"))
+    said = await http.send("GET", _RUNNING)
     if said.status != 200:
         raise HostFailed(unexpected(said, _RUNNING))
     if not is_listing(said.body):
