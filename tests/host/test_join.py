@@ -79,6 +79,22 @@ def test_the_one_address_of_a_daemon_is_the_endpoint(tmp_path: Path, address: st
     assert next(iter(yaml.safe_load_all(result.stdout.partition("---")[2])))["spec"]["endpoint"] == url
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("", "this machine has no IPv4 address; listen at [::] if it has one of IPv6, or name the URL with --endpoint"),
+        ("::", "this machine has no address; connect it to a network, or name the URL with --endpoint"),
+    ],
+)
+def test_a_machine_without_an_address_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    monkeypatch.setattr("modelyard.cli.host._own_address", lambda _: "")
+    (tmp_path / "token").write_text("secret\n")
+    write_host_record(tmp_path, HostRecord(1, str(tmp_path / "token"), address))
+    assert str(CliRunner().invoke(app, ["host", "join", "--dir", str(tmp_path)]).exception) == said
+
+
 async def test_a_daemon_at_all_addresses_has_ipv4_and_joins_with_ipv6_where_that_is_all_there_is(
     tmp_path: Path,
 ) -> None:

@@ -167,7 +167,8 @@ def _called_at(address: str) -> str:
     families = _ELSEWHERE if address else (socket.AF_INET,)
     found = next(filter(None, map(_own_address, families)), "")
     if not found:
-        known = "no address" if address else "no IPv4 address; listen at [::] if it has one of IPv6"
+        remedy = "connect it to a network" if address else "listen at [::] if it has one of IPv6"
+        known = f"no {'' if address else 'IPv4 '}address; {remedy}"
         raise ModelyardError(f"this machine has {known}, or name the URL with --endpoint")
     return found
 
