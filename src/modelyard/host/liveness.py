@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 EVERY_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 30.0
 """How long an engine may be silent while nothing is asked of it."""
-BUSY_SECONDS: Final = 300.0
-"""How long it may be while it has requests: some think for minutes about a long prompt, and send nothing."""
+BUSY_SECONDS: Final = 600.0
+"""How long it may be while it has requests: as long as OpenAI's clients wait for an answer in one piece. Older servers
+of MLX do nothing else meanwhile."""
 _IN_A_ROW: Final = 3
 
 
