@@ -154,6 +154,24 @@ async def test_names_of_services_are_replaced_in_arguments_and_variables(
         assert yard.log(await yard.over()) == f"{there} {there} 127.96.0.1:443\n"
 
 
+async def test_a_service_that_is_older_than_the_pod_is_waited_for(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    looks: list[ServiceAddresses] = [{}, {}, {}, {}, {}]
+    known = {Key(namespace, "web"): {80: HostPort("127.96.1.2", 80)}}
+
+    def service_addresses() -> ServiceAddresses:
+        return looks.pop() if looks else known
+
+    async with yard_of(cluster, namespace, tmp_path, service_addresses) as yard:
+        await yard.create("services", "web", spec={"ports": [{"port": 80}]})
+        await yard.create("services", "pods", spec={"ports": [{"port": 80}], "clusterIP": "None"})
+        names = " ".join(f"http://{name}.{namespace}.svc:80" for name in ("web", "pods", "none"))
+        await yard.start(shell(f"echo {names}"), restartPolicy="Never")
+        there = f"http://127.96.1.2:80 http://pods.{namespace}.svc:80 http://none.{namespace}.svc:80\n"
+        assert yard.log(await yard.over()) == there
+
+
 async def test_a_bug_in_the_life_of_one_pod_is_survived(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     bugs = [RuntimeError("a bug")]
 

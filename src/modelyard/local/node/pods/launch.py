@@ -6,6 +6,8 @@ installed programs may have changed. Its counterpart is the kubelet's `generateC
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -14,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from modelyard.core.errors import ModelyardError
-from modelyard.core.resources import Key
+from modelyard.core.resources import SERVICE, Key
+from modelyard.kube.errors import NotFound
 from modelyard.local.node.pods.config_sources import ConfigMissing, ConfigSources
 from modelyard.local.node.pods.downward_api import gpu_count, memory_limit
 from modelyard.local.node.pods.environment import Env, environment, expand, past_proxies
@@ -27,7 +30,7 @@ from modelyard.local.node.process.path_mapping import Mapped, Paths
 from modelyard.local.node.process.podman import PodmanOptions, enter_command, remove_command, run_command
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.process.reaper import CONTAINER_MARK
-from modelyard.local.node.proxy.service_dns import resolve_names
+from modelyard.local.node.proxy.service_dns import resolve_names, unknown_services
 from modelyard.local.node.storage.pod_folders import ContainerFolder
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ TERMINATION_LOG: Final = "TERMINATION_LOG"
 
 _API: Final = Key("default", "kubernetes")
 _API_PORT: Final = 443
+_SERVICE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.05
+_NO_ADDRESS: Final = ("", "None")
 
 
 class NoGpus(ModelyardError):
@@ -87,7 +93,33 @@ class Launcher:
             mapped=self._mapped(container, folder, env),
             gpus=self._gpus(container),
         )
+        await self._await_services((*config.command, *config.args, *config.env.values()))
         return self._as_process(config) or await self._as_podman(config)
+
+    async def _await_services(self, texts: tuple[str, ...]) -> None:
+        """Wait until the Services that a container names, and that there are, have an address here.
+
+        The news of a pod may be here before that of a Service which is older. On a cluster the container would look the
+        name up again; here it would have none for as long as it runs.
+        """
+        missing = {key for text in texts for key in self._unknown_services(text)}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SERVICE_SECONDS):
+                for key in missing:
+                    while await self._is_on_its_way(key):  # noqa: ASYNC110 - the proxy may not hear of it at all
+                        await asyncio.sleep(_POLL_SECONDS)
+
+    def _unknown_services(self, text: str) -> set[Key]:
+        return unknown_services(text, self._context.service_addresses(), self._pod.meta.namespace)
+
+    async def _is_on_its_way(self, service: Key) -> bool:
+        if service in self._context.service_addresses():
+            return False
+        try:
+            found = await self._context.client.get(SERVICE, service)
+        except NotFound:
+            return False
+        return found.spec.get("clusterIP", "") not in _NO_ADDRESS
 
     def _as_process(self, config: _ContainerConfig) -> Prepared | None:
         """Return how a program of this machine runs in place of the image; None: no rule names one."""

@@ -32,6 +32,12 @@ def resolve_names(text: str, services: ServiceAddresses, namespace: str = "") ->
     return _HOST.sub(partial(_address, services, namespace), text)
 
 
+def unknown_services(text: str, services: ServiceAddresses, namespace: str = "") -> set[Key]:
+    """Return the Services that a text surely names, since it writes `.svc`, and that have no address here."""
+    named = (match for match in _HOST.finditer(text) if match["suffix"])
+    return {Key(match["namespace"] or namespace, match["service"]) for match in named} - services.keys()
+
+
 def _address(services: ServiceAddresses, namespace: str, found: re.Match[str]) -> str:
     ports = services.get(Key(found["namespace"] or namespace, found["service"]))
     if not ports or not _is_name(found, ports):
