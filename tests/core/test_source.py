@@ -48,6 +48,7 @@ REFUSALS = {
     "ftp://example.com/m.gguf": "scheme ftp",
     "model": "single word",
     "org/repo/m.gguf": "neither",
+    "hf.co/org/repo": "without https://",
     "../repo": "repository",
     "org/repo:latest": "repository",
     "org/re--po": "repository",

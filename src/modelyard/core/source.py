@@ -153,6 +153,8 @@ def _with_scheme(scheme: str, rest: str) -> Source:
 def _bare(text: str) -> Source:
     if "/" not in text:
         raise _invalid("is a single word", "write org/repo for a repository of the hub, or a URL")
+    if text.partition("/")[0] in _HUB_HOSTS:
+        raise _invalid("is a page of the hub without https://", f"write https://{text}")
     if text.count("/") > 1:
         raise _invalid("is neither org/repo nor a URL", f"for a file of a repository, write hf://{text}")
     return _hub(f"hf://{text}")
