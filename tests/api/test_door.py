@@ -61,7 +61,8 @@ def models(routes: Json | None) -> set[str]:
     if routes is None or routes["data"][ROUTES_FILE] == SPOILT:
         return set()
     table = json.loads(routes["data"][ROUTES_FILE])["resources"][0]["virtual_hosts"][0]["routes"]
-    (listed,) = (route for route in table if route["match"].get("path") == "/v1/models")
+    # For a page in a browser there is one more, which lists the same.
+    listed = next(route for route in table if route["match"].get("path") == "/v1/models")
     text = listed["direct_response"]["body_format"]["text_format_source"]["inline_string"]
     return {model["id"] for model in json.loads(text)["data"]}
 

@@ -154,3 +154,27 @@ async def test_an_engine_hears_that_its_client_has_left(
     async with asyncio.timeout(60):
         while not engines[0].cut:
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("origin", "may"),
+    [
+        ("http://localhost:3000", True),
+        ("https://127.0.0.1", True),
+        ("http://[::1]:8080", True),
+        ("https://example.com", False),
+        ("http://localhost.example.com", False),
+        ("null", False),
+    ],
+)
+async def test_pages_of_this_machine_may_ask_from_a_browser_and_no_others(
+    door: Envoy, session: ClientSession, origin: str, may: bool
+) -> None:
+    ask = {"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    async with session.options(door.url + CHAT, headers=ask) as told:
+        assert told.status == (204 if may else 404)
+        assert told.headers.get("Access-Control-Allow-Origin") == (origin if may else None)
+        assert told.headers.get("Access-Control-Allow-Headers") == ("*, authorization" if may else None)
+    async with session.get(f"{door.url}/v1/models", headers={"Origin": origin}) as listed:
+        assert (listed.status, len((await listed.json())["data"])) == (200, 3)
+        assert listed.headers.get("Access-Control-Allow-Origin") == (origin if may else None)

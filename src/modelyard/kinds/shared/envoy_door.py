@@ -19,11 +19,14 @@ from modelyard.kinds.shared import envoy
 from modelyard.kinds.shared.envoy import MOST_BODY_BYTES, Address, Files, Proxy
 from modelyard.kinds.shared.envoy_drain import drainable_bootstrap
 from modelyard.kinds.shared.envoy_routes import (
+    READABLE,
     answer,
+    from_pages,
     literal,
     on_path,
     own_errors,
     posted_under,
+    preflight,
     refusal,
     route_table,
     way,
@@ -37,6 +40,9 @@ Json = dict[str, Any]
 _API: Final = "/v1"
 _BACKENDS: Final = "backends"
 _ADDRESS_FILTER: Final = "address"
+# Chat pages that a program of the user's own machine serves. Any other site that is open in a browser could use the
+# models otherwise. Answers of engines have such headers of their own.
+_PAGES: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
 _DNS: Final[Json] = {"dns_cache_config": {"name": _BACKENDS, "dns_lookup_family": "ALL"}}
 # What the filter that reads the body found there: the model, or why there is none.
 _FOUND: Final = "modelyard"
@@ -127,9 +133,12 @@ def _backends_cluster() -> Json:
 
 def _lists(claimed: dict[str, Backend]) -> list[Json]:
     models = {name: _model(name, backend) for name, backend in claimed.items()}
+    asked, listed = on_path(f"{_API}/models"), {"object": "list", "data": list(models.values())}
     return [
         answer(on_path("/health"), {"status": "ok"}),
-        answer(on_path(f"{_API}/models"), {"object": "list", "data": list(models.values())}),
+        preflight(f"{_API}/", _PAGES),
+        answer(from_pages(asked, _PAGES), listed, *READABLE),
+        answer(asked, listed),
         *(answer(on_path(path), model) for name, model in models.items() for path in _model_paths(name)),
     ]
 
