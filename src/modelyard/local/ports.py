@@ -63,11 +63,11 @@ def _kept(file: Path) -> dict[str, int]:
 def free_ports(count: int, but: Collection[int] = ()) -> list[int]:
     """Return different ports of 127.0.0.1 that no program uses, none of them in `but`."""
     # At random: two control planes that start at the same time would choose the same ones in order.
-    drawn = random.SystemRandom().sample(_RANGE, _TRIES)
+    drawn = random.SystemRandom().sample(_RANGE, count + _TRIES)
     unused = (port for port in drawn if port not in but and port not in _CLAIMS)
     free = list(islice(filter(take_port, unused), count))
     if len(free) < count:
-        raise NoFreePort(f"fewer than {count} of {_TRIES} loopback ports are free; end the programs that hold them")
+        raise NoFreePort(f"fewer than {count} of {len(drawn)} loopback ports are free; end the programs that hold them")
     return free
 
 
