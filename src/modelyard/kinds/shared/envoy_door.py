@@ -40,8 +40,8 @@ Json = dict[str, Any]
 _API: Final = "/v1"
 _BACKENDS: Final = "backends"
 _ADDRESS_FILTER: Final = "address"
-# Chat pages that a program of the user's own machine serves. Any other site that is open in a browser could use the
-# models otherwise. Answers of engines have such headers of their own.
+# Chat pages that a program of the user's own machine serves. Of other sites the door tells nothing; what engines tell
+# browsers themselves is passed on, as without a door.
 _PAGES: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
 _DNS: Final[Json] = {"dns_cache_config": {"name": _BACKENDS, "dns_lookup_family": "ALL"}}
 # What the filter that reads the body found there: the model, or why there is none.
