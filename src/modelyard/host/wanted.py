@@ -42,7 +42,7 @@ class WantedFile:
                 check_request(one.request)
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ModelyardError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, ModelyardError) as error:
             aside = self._file.replace(self._file.with_suffix(".damaged"))
             _log.error("the list of models cannot be read; load them again", file=str(aside), error=str(error))
             return ()
