@@ -30,6 +30,7 @@ from modelyard.local.node.process.path_mapping import Mapped, Paths
 from modelyard.local.node.process.podman import PodmanOptions, enter_command, remove_command, run_command
 from modelyard.local.node.process.process import Launch
 from modelyard.local.node.process.reaper import CONTAINER_MARK
+from modelyard.local.node.proxy.routes import NO_ADDRESS
 from modelyard.local.node.proxy.service_dns import resolve_names, unknown_services
 from modelyard.local.node.storage.pod_folders import ContainerFolder
 
@@ -47,7 +48,6 @@ _API: Final = Key("default", "kubernetes")
 _API_PORT: Final = 443
 _SERVICE_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
-_NO_ADDRESS: Final = ("", "None")
 
 
 class NoGpus(ModelyardError):
@@ -119,7 +119,7 @@ class Launcher:
             found = await self._context.client.get(SERVICE, service)
         except NotFound:
             return False
-        return found.spec.get("clusterIP", "") not in _NO_ADDRESS
+        return found.spec.get("clusterIP", "") not in NO_ADDRESS
 
     def _as_process(self, config: _ContainerConfig) -> Prepared | None:
         """Return how a program of this machine runs in place of the image; None: no rule names one."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from modelyard.core.objects import Stored
 
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
-_NO_ADDRESS: Final = frozenset({"", "None"})
+NO_ADDRESS: Final = frozenset({"", "None"})
+"""The ClusterIPs of Services that have none: headless ones, and those that stand for an external name."""
 _LOCALHOST: Final = "127.0.0.1"
 
 
@@ -96,7 +97,7 @@ def routes(services: Iterable[Stored], slices: Iterable[Stored], *, many: bool =
 
 def _doors(item: Stored, *, many: bool) -> Iterator[tuple[int, str, tuple[HostPort, ...]]]:
     service = msgspec.json.decode(item.parts["spec"], type=_Service)
-    if service.cluster_ip in _NO_ADDRESS:
+    if service.cluster_ip in NO_ADDRESS:
         return
     for port in service.ports:
         if port.protocol != "TCP":
